@@ -1,0 +1,135 @@
+// GPT-2: configuration, weights, logits and generation.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kael/random.h"
+#include "kael/tensor.h"
+#include "kael/threads.h"
+
+namespace kael::gpt {
+
+// The values are those of kael_activation in kael.h.
+enum class Activation : std::int32_t { gelu_tanh = 0, gelu_erf = 1, relu = 2 };
+
+// GPT-2 small by default.
+struct Config {
+    std::int64_t vocab_size = 50257;
+    std::int64_t max_positions = 1024;
+    std::int64_t layers = 12;
+    std::int64_t heads = 12;
+    std::int64_t dimension = 768;
+    std::int64_t inner_dimension = 0; // 0 means 4 * dimension
+    double layer_norm_epsilon = 1e-5;
+    Activation activation = Activation::gelu_tanh;
+    bool scale_attention = true;                   // by 1 / sqrt(dimension / heads)
+    bool scale_attention_by_inverse_layer = false; // and by 1 / (layer + 1)
+    bool tie_word_embeddings = true;
+
+    [[nodiscard]] std::int64_t head_dimension() const { return dimension / heads; }
+    [[nodiscard]] std::int64_t mlp_dimension() const {
+        return inner_dimension != 0 ? inner_dimension : 4 * dimension;
+    }
+
+    // Throws for sizes that are not positive, that do not divide or whose products overflow.
+    void validate() const;
+};
+
+// config.json of a GPT-2 checkpoint. Keys that change the result are honoured or refused by name,
+// never ignored.
+[[nodiscard]] Config read_config(const std::filesystem::path& path);
+
+// All float32, contiguous. Linear weights are [in, out], as GPT-2's files have them (y = x W + b).
+struct LayerWeights {
+    Tensor ln_1_weight, ln_1_bias;
+    Tensor attn_qkv_weight, attn_qkv_bias;   // [D, 3D], [3D]
+    Tensor attn_proj_weight, attn_proj_bias; // [D, D], [D]
+    Tensor ln_2_weight, ln_2_bias;
+    Tensor mlp_fc_weight, mlp_fc_bias;     // [D, M], [M]
+    Tensor mlp_proj_weight, mlp_proj_bias; // [M, D], [D]
+};
+struct Weights {
+    Tensor token_embedding;    // [V, D]
+    Tensor position_embedding; // [P, D]
+    std::vector<LayerWeights> layers;
+    Tensor ln_f_weight, ln_f_bias;
+    Tensor head; // [V, D]; the same tensor as token_embedding when tied
+};
+
+// The value of `name` is passed once per intermediate result, in order of computation
+// (docs/activations.md).
+using ActivationObserver = FunctionRef<void(std::string_view name, const Tensor& value)>;
+
+enum class FinishReason : std::int32_t { length = 0, stop_token = 1, callback = 2, stopped = 3 };
+enum class TokenAnswer : std::int32_t { failed = -1, stop = 0, proceed = 1 };
+
+struct GenerateOptions {
+    std::int64_t max_tokens = 64;
+    double temperature = 1.0; // 0: argmax, ties to the lowest id; else at least 0.001
+    std::int64_t top_k = 0;   // 0, or at least the vocabulary size: no limit
+    std::optional<std::uint64_t> seed;
+    std::vector<std::int64_t> stop_tokens;
+    bool use_cache = true; // false recomputes every position for every token
+    // Called with each new token. May be empty. An exception passes through generate unchanged.
+    std::optional<FunctionRef<TokenAnswer(std::int64_t)>> on_token;
+    // Asked between layers and between tokens. May be empty. Must not throw.
+    std::optional<FunctionRef<bool()>> should_stop;
+};
+
+struct GenerateResult {
+    std::vector<std::int64_t> tokens;
+    FinishReason finish_reason = FinishReason::length;
+    double prompt_seconds = 0; // to the first token
+    double decode_seconds = 0; // from the first token to the end
+    std::uint64_t seed = 0;
+};
+
+class Decoder;
+
+// One call at a time.
+class GPT {
+public:
+    explicit GPT(const Config& config); // random weights from the stream of manual_seed
+    GPT(const Config& config, Weights weights);
+    ~GPT();
+    GPT(GPT&&) noexcept;
+    GPT& operator=(GPT&&) noexcept;
+
+    // A folder with model.safetensors (or an index and its shards) and, where there is one,
+    // config.json. float32 weights stay mapped, others are widened.
+    [[nodiscard]] static GPT from_pretrained(const std::filesystem::path& folder);
+    // Replaces the weights, under the same configuration.
+    void load_weights(const std::filesystem::path& path);
+
+    [[nodiscard]] const Config& config() const noexcept { return config_; }
+    [[nodiscard]] const Weights& weights() const noexcept { return weights_; }
+    [[nodiscard]] std::int64_t parameter_count() const;
+
+    // ids row-major [batch, length] to float32 [batch, length, vocab_size].
+    [[nodiscard]] Tensor logits(const std::int64_t* ids, std::int64_t batch, std::int64_t length);
+    // One forward pass over ids [length] that shows every intermediate; the same bits as logits.
+    void forward(const std::int64_t* ids, std::int64_t length, ActivationObserver observer);
+
+    [[nodiscard]] GenerateResult generate(const std::int64_t* ids, std::int64_t count,
+                                          const GenerateOptions& options);
+
+private:
+    Config config_;
+    Weights weights_;
+    std::unique_ptr<Decoder> decoder_;
+};
+
+// Picks a token: argmax for temperature 0 (ties to the lowest id), else softmax of logits /
+// temperature over the top_k largest (equal ones: lowest ids first), accumulated in float64 in
+// order of id and cut by `draw` in [0, 1). A token of probability 0 is never picked; NaN, or
+// nothing finite, is an error.
+[[nodiscard]] std::int64_t sample_next(const float* logits, std::int64_t count, double temperature,
+                                       std::int64_t top_k, double draw);
+
+} // namespace kael::gpt

@@ -1,0 +1,399 @@
+/*
+ * kael.h: the C interface of libkael, and its only binary interface. C99.
+ *
+ * Conventions
+ *  1. A function that can fail returns a kael_status; results come through pointers, which are
+ * written only on success.
+ *  2. kael_last_error() holds the text of the last failure on the calling thread.
+ *  3. Strings and buffers are (pointer, length in bytes or elements); text may hold any byte,
+ * U+0000 included. Paths are the bytes that the operating system uses.
+ *  4. A handle is owned by whoever received it and freed once by the matching *_free; freeing NULL
+ * does nothing.
+ *  5. Two threads may use two handles at the same time, always. One handle is used by one thread at
+ * a time, unless its comment says more.
+ *  6. Structs begin with struct_size = sizeof the struct, so that a newer caller and an older
+ * library still agree; the
+ *     *_default functions set it. Fields are only ever added at the end.
+ *  7. Callbacks receive the user_data given with them, run on the calling thread, and are made with
+ * no lock held.
+ *  8. Nothing here prints, aborts or exits. Passing a NULL where it is not said to be allowed is
+ * KAEL_INVALID_ARGUMENT.
+ */
+#ifndef KAEL_KAEL_H
+#define KAEL_KAEL_H
+
+#include <stdint.h>
+
+#if defined(_WIN32)
+#if defined(KAEL_BUILDING_LIBRARY)
+#define KAEL_API __declspec(dllexport)
+#else
+#define KAEL_API __declspec(dllimport)
+#endif
+#else
+#define KAEL_API __attribute__((visibility("default")))
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- Version and errors
+ * ------------------------------------------------------------------------------------------ */
+
+/* Grows whenever a caller compiled against an older header would misbehave. */
+#define KAEL_ABI_VERSION 1
+
+typedef int32_t kael_status;
+enum {
+    KAEL_OK = 0,
+    KAEL_INVALID_ARGUMENT = 1, /* a value outside what the function's comment allows */
+    KAEL_NOT_FOUND = 2,        /* a file, folder or name that does not exist */
+    KAEL_IO_ERROR = 3,         /* the operating system refused to open, read, map or write */
+    KAEL_INVALID_FILE =
+        4, /* a file whose content breaks its format, or disagrees with another file */
+    KAEL_UNSUPPORTED = 5, /* valid, but something that this build or version does not do */
+    KAEL_OUT_OF_MEMORY = 6,
+    KAEL_CALLBACK_FAILED = 7, /* a callback answered that it failed */
+    KAEL_INTERNAL = 8         /* a bug in kael */
+};
+
+/* KAEL_ABI_VERSION of the library. Callers compare it before any other call. */
+KAEL_API int32_t kael_abi_version(void);
+
+/* "MAJOR.MINOR.PATCH", static storage. */
+KAEL_API const char* kael_version(void);
+
+/* One line about the build and the instruction set in use, e.g. "x86-64-v4, gcc 12.2.0, Release";
+ * static storage. */
+KAEL_API const char* kael_build_info(void);
+
+/*
+ * Text of the last failure on this thread, in UTF-8: "kael error at FILE:LINE: check 'CONDITION'
+ * failed: MESSAGE". Empty before the first failure. Valid until the next failing call on this
+ * thread. `length` may be NULL.
+ */
+KAEL_API const char* kael_last_error(int64_t* length);
+
+/* The MESSAGE part alone: what was wrong, what was expected, where. The same lifetime. */
+KAEL_API const char* kael_last_error_message(int64_t* length);
+
+/* ---- Process-wide settings
+ * --------------------------------------------------------------------------------------- */
+
+/*
+ * Threads for one call, 1 to 256. The default is KAEL_NUM_THREADS, else the number of processors
+ * the process may use. Results do not depend on it. May be called from any thread; a running call
+ * keeps the count it began with.
+ */
+KAEL_API kael_status kael_set_num_threads(int32_t count);
+KAEL_API int32_t kael_get_num_threads(void);
+
+/* Restarts the stream that random weights and unseeded generations draw from. Any thread. */
+KAEL_API void kael_manual_seed(uint64_t seed);
+
+/* 1 when freed blocks are kept for reuse; 0 after KAEL_NO_CACHING_ALLOCATOR (environment or build).
+ */
+KAEL_API uint8_t kael_caching_allocator_enabled(void);
+
+/* ---- Tensors
+ * -----------------------------------------------------------------------------------------------------
+ */
+
+#define KAEL_MAX_RANK 16
+
+typedef int32_t kael_dtype;
+enum {
+    KAEL_FLOAT32 = 0,
+    KAEL_FLOAT64 = 1,
+    KAEL_FLOAT16 = 2,
+    KAEL_BFLOAT16 = 3,
+    KAEL_INT64 = 4,
+    KAEL_INT32 = 5,
+    KAEL_INT8 = 6,
+    KAEL_UINT8 = 7,
+    KAEL_BOOL = 8
+};
+
+typedef struct kael_tensor kael_tensor;
+
+typedef struct kael_tensor_info {
+    int64_t struct_size;
+    kael_dtype dtype;
+    int32_t rank;                   /* 0 to KAEL_MAX_RANK */
+    int64_t shape[KAEL_MAX_RANK];   /* the first `rank` entries */
+    int64_t strides[KAEL_MAX_RANK]; /* in elements */
+    int64_t offset;                 /* of the first element in its storage, in elements */
+    int64_t element_count;
+    int64_t byte_count;    /* element_count * size of an element */
+    void* data;            /* first element; NULL when element_count is 0 */
+    uint8_t is_contiguous; /* row-major without gaps */
+    uint8_t is_read_only;  /* the memory must not be written: it belongs to a mapped file */
+} kael_tensor_info;
+
+/* Copies `byte_count` bytes in row-major order into a new tensor; byte_count must be what dtype and
+ * shape need. */
+KAEL_API kael_status kael_tensor_from_bytes(kael_dtype dtype, const int64_t* shape, int32_t rank,
+                                            const void* bytes, int64_t byte_count,
+                                            kael_tensor** tensor);
+
+/* Fills `info`, whose struct_size the caller has set. `data` stays valid while the handle, or a
+ * view of it, lives. */
+KAEL_API kael_status kael_tensor_describe(const kael_tensor* tensor, kael_tensor_info* info);
+
+/* May be called from any thread, also from a finalizer. */
+KAEL_API void kael_tensor_free(kael_tensor* tensor);
+
+/* ---- Named tensors and safetensors files
+ * ------------------------------------------------------------------------- */
+
+/* An ordered collection of named tensors, with string metadata. */
+typedef struct kael_tensor_map kael_tensor_map;
+
+enum {
+    KAEL_LOAD_COPY = 0,  /* reads the file: safe whatever happens to it later */
+    KAEL_LOAD_MAPPED = 1 /* maps it read-only: no copy, but truncating the file while it is in use
+                            ends the process */
+};
+
+/* Reads one .safetensors file. Refuses what the format forbids (docs/formats/safetensors.md) by
+ * name. */
+KAEL_API kael_status kael_safetensors_load(const char* path, int64_t path_length, int32_t mode,
+                                           kael_tensor_map** map);
+
+/* Writes to a sibling file, then renames it over `path`, so that a mapping of the old file stays
+ * intact. */
+KAEL_API kael_status kael_safetensors_save(const kael_tensor_map* map, const char* path,
+                                           int64_t path_length);
+
+KAEL_API kael_status kael_tensor_map_create(kael_tensor_map** map);
+/* Adds a tensor (shared, not copied). A name that is there already is an error. */
+KAEL_API kael_status kael_tensor_map_add(kael_tensor_map* map, const char* name,
+                                         int64_t name_length, const kael_tensor* tensor);
+KAEL_API kael_status kael_tensor_map_add_metadata(kael_tensor_map* map, const char* key,
+                                                  int64_t key_length, const char* value,
+                                                  int64_t value_length);
+KAEL_API kael_status kael_tensor_map_size(const kael_tensor_map* map, int64_t* count);
+/* Name and tensor at an index in [0, size). The name is valid while the map lives; the tensor is a
+ * new handle. */
+KAEL_API kael_status kael_tensor_map_get(const kael_tensor_map* map, int64_t index,
+                                         const char** name, int64_t* name_length,
+                                         kael_tensor** tensor);
+KAEL_API kael_status kael_tensor_map_metadata_size(const kael_tensor_map* map, int64_t* count);
+/* Key and value are valid while the map lives. */
+KAEL_API kael_status kael_tensor_map_get_metadata(const kael_tensor_map* map, int64_t index,
+                                                  const char** key, int64_t* key_length,
+                                                  const char** value, int64_t* value_length);
+KAEL_API void kael_tensor_map_free(kael_tensor_map* map);
+
+/* ---- Byte-level BPE tokenizer
+ * ------------------------------------------------------------------------------------ */
+
+/* Immutable once loaded: any number of threads may use one handle at the same time. */
+typedef struct kael_tokenizer kael_tokenizer;
+
+/* From GPT-2's vocab.json and merges.txt. */
+KAEL_API kael_status kael_tokenizer_load(const char* vocab_path, int64_t vocab_path_length,
+                                         const char* merges_path, int64_t merges_path_length,
+                                         kael_tokenizer** tokenizer);
+/* One more than the highest id. */
+KAEL_API kael_status kael_tokenizer_vocabulary_size(const kael_tokenizer* tokenizer, int64_t* size);
+/* The id of "<|endoftext|>", or -1 when the vocabulary has none. */
+KAEL_API kael_status kael_tokenizer_end_of_text(const kael_tokenizer* tokenizer, int64_t* id);
+/*
+ * Ids of `text` (any bytes) into `ids`; *count is how many there are, which is at most text_length.
+ * A capacity too small is KAEL_INVALID_ARGUMENT. "<|endoftext|>" in the text is plain text unless
+ * allow_special is not 0.
+ */
+KAEL_API kael_status kael_tokenizer_encode(const kael_tokenizer* tokenizer, const char* text,
+                                           int64_t text_length, uint8_t allow_special, int64_t* ids,
+                                           int64_t capacity, int64_t* count);
+/*
+ * The bytes that `ids` stand for; they need not be valid UTF-8. *length is how many there are; they
+ * are written only when they fit in `capacity`, so a call with capacity 0 asks for the length. An
+ * id outside the vocabulary is an error.
+ */
+KAEL_API kael_status kael_tokenizer_decode(const kael_tokenizer* tokenizer, const int64_t* ids,
+                                           int64_t count, char* bytes, int64_t capacity,
+                                           int64_t* length);
+KAEL_API void kael_tokenizer_free(kael_tokenizer* tokenizer);
+
+/* ---- GPT-2
+ * -------------------------------------------------------------------------------------------------------
+ */
+
+/* One generation, or one call of another kind, at a time. */
+typedef struct kael_gpt kael_gpt;
+
+typedef int32_t kael_activation;
+enum { KAEL_GELU_TANH = 0, KAEL_GELU_ERF = 1, KAEL_RELU = 2 };
+
+typedef struct kael_gpt_config {
+    int64_t struct_size;
+    int64_t vocab_size;
+    int64_t max_positions;
+    int64_t layers;
+    int64_t heads;
+    int64_t dimension;       /* a multiple of heads */
+    int64_t inner_dimension; /* of the MLP; 0 means 4 * dimension */
+    double layer_norm_epsilon;
+    kael_activation activation;
+    uint8_t scale_attention;                  /* by 1 / sqrt(dimension / heads) */
+    uint8_t scale_attention_by_inverse_layer; /* and by 1 / (layer + 1), layers counted from 0 */
+    uint8_t tie_word_embeddings;              /* the head is the token embedding */
+} kael_gpt_config;
+
+/* GPT-2 small: 50,257 tokens, 1,024 positions, 12 layers, 12 heads, width 768. Sets struct_size. */
+KAEL_API void kael_gpt_config_default(kael_gpt_config* config);
+
+/* A model with random weights (normal, 0.02; GPT-2's scheme) from the stream of kael_manual_seed.
+ */
+KAEL_API kael_status kael_gpt_create(const kael_gpt_config* config, kael_gpt** gpt);
+
+/*
+ * Loads a folder with model.safetensors (or model.safetensors.index.json and its shards) and, where
+ * there is one, config.json. float32 weights stay mapped, float16 and bfloat16 ones are widened to
+ * float32. `dtype` is the type to compute in: KAEL_FLOAT32 is the only one so far. A tensor
+ * missing, surplus or of another shape than the configuration says is named.
+ */
+KAEL_API kael_status kael_gpt_load(const char* folder, int64_t folder_length, kael_dtype dtype,
+                                   kael_gpt** gpt);
+
+/* Replaces the weights of `gpt` by those of one .safetensors file, under the configuration that it
+ * has. */
+KAEL_API kael_status kael_gpt_load_weights(kael_gpt* gpt, const char* path, int64_t path_length);
+
+/* Fills `config`, whose struct_size the caller has set. */
+KAEL_API kael_status kael_gpt_get_config(const kael_gpt* gpt, kael_gpt_config* config);
+/* Parameters; a tied head counts once. */
+KAEL_API kael_status kael_gpt_parameter_count(const kael_gpt* gpt, int64_t* count);
+
+/* Logits float32 [batch, length, vocab_size] of ids [batch, length], row-major; 1 <= length <=
+ * max_positions. */
+KAEL_API kael_status kael_gpt_logits(kael_gpt* gpt, const int64_t* ids, int64_t batch,
+                                     int64_t length, kael_tensor** logits);
+
+/*
+ * Every intermediate result of one forward pass over ids [length], by name and in order of
+ * computation; names and shapes stand in docs/activations.md. The values are those that
+ * kael_gpt_logits computes with, to the bit.
+ */
+KAEL_API kael_status kael_gpt_activations(kael_gpt* gpt, const int64_t* ids, int64_t length,
+                                          kael_tensor_map** activations);
+
+/* Answers of a token callback. 0 must mean stop, since a broken foreign callback returns 0. */
+enum { KAEL_TOKEN_FAILED = -1, KAEL_TOKEN_STOP = 0, KAEL_TOKEN_CONTINUE = 1 };
+/* Called with each new token, the last included. KAEL_TOKEN_FAILED ends the call with
+ * KAEL_CALLBACK_FAILED. */
+typedef int32_t (*kael_token_callback)(void* user_data, int64_t token);
+/* Asked between layers and between tokens; anything but 0 ends the generation. Must be quick. */
+typedef uint8_t (*kael_stop_callback)(void* user_data);
+
+typedef struct kael_generate_options {
+    int64_t struct_size;
+    int64_t max_tokens; /* new tokens, 0 or more */
+    double temperature; /* 0: the most likely token, ties to the lowest id; else at least 0.001 */
+    int64_t top_k;      /* 0, or at least vocab_size: no limit */
+    uint64_t seed; /* used when has_seed is not 0; else drawn from the stream of kael_manual_seed */
+    const int64_t*
+        stop_tokens; /* end the generation; the stop token is the last one returned. May be NULL */
+    int64_t stop_token_count;
+    kael_token_callback on_token;   /* may be NULL */
+    kael_stop_callback should_stop; /* may be NULL */
+    void* user_data;
+    uint8_t has_seed;
+    uint8_t use_cache; /* 0 recomputes every position for every token: the same tokens, slowly */
+} kael_generate_options;
+
+/* 64 tokens, temperature 1, no top-k, cache on. Sets struct_size. */
+KAEL_API void kael_generate_options_default(kael_generate_options* options);
+
+typedef int32_t kael_finish_reason;
+enum {
+    KAEL_FINISH_LENGTH = 0,     /* max_tokens were generated */
+    KAEL_FINISH_STOP_TOKEN = 1, /* the last token is one of stop_tokens */
+    KAEL_FINISH_CALLBACK = 2,   /* on_token answered KAEL_TOKEN_STOP */
+    KAEL_FINISH_STOPPED = 3     /* should_stop answered yes */
+};
+
+typedef struct kael_generate_result {
+    int64_t struct_size;
+    int64_t count;         /* new tokens written */
+    double prompt_seconds; /* from the call to the first token */
+    double decode_seconds; /* from the first token to the end */
+    uint64_t seed;         /* the one used */
+    kael_finish_reason finish_reason;
+} kael_generate_result;
+
+/*
+ * Continues the prompt `ids` (at least one) by at most max_tokens tokens, which go to `tokens`
+ * (room for max_tokens). Past max_positions the window slides: the model sees the last
+ * max_positions tokens. On failure `result->count` tokens have been announced all the same. The
+ * same prompt, options, seed and build give the same tokens for any number of threads.
+ */
+KAEL_API kael_status kael_gpt_generate(kael_gpt* gpt, const int64_t* ids, int64_t count,
+                                       const kael_generate_options* options, int64_t* tokens,
+                                       kael_generate_result* result);
+KAEL_API void kael_gpt_free(kael_gpt* gpt);
+
+/*
+ * Picks a token from logits [count]: argmax for temperature 0 (ties to the lowest id), else softmax
+ * of logits / temperature over the top_k largest, cut by `draw`, a number in [0, 1). A token of
+ * probability 0 is never picked.
+ */
+KAEL_API kael_status kael_sample_next(const float* logits, int64_t count, double temperature,
+                                      int64_t top_k, double draw, int64_t* token);
+
+/* ---- Token ring: tokens from the generating thread to an event loop, without a callback into the
+ * caller's language - */
+
+/*
+ * One producer (the generating thread) and one consumer (the loop's thread). Two owners:
+ * kael_token_ring_finish is the producer's last touch, kael_token_ring_free the consumer's; memory
+ * and descriptor go with the later of the two.
+ */
+typedef struct kael_token_ring kael_token_ring;
+
+typedef struct kael_token_record {
+    int64_t token;
+    int64_t nanoseconds; /* monotonic clock, when the token was pushed */
+} kael_token_record;
+
+/* A ring for at most `max_tokens` tokens, the most that its generation can announce. */
+KAEL_API kael_status kael_token_ring_create(int64_t max_tokens, kael_token_ring** ring);
+/* Readable when there is something to drain. Owned by the ring: watch it, never close it. */
+KAEL_API int32_t kael_token_ring_descriptor(const kael_token_ring* ring);
+/* Producer. A kael_token_callback for user_data = the ring. A full ring (a caller's bug) answers
+ * KAEL_TOKEN_FAILED. */
+KAEL_API int32_t kael_token_ring_push(void* ring, int64_t token);
+/* Producer. A kael_stop_callback for user_data = the ring: 1 once kael_token_ring_stop was called.
+ */
+KAEL_API uint8_t kael_token_ring_stopping(void* ring);
+/* Producer: marks the end, wakes the consumer, gives up the producer's share. */
+KAEL_API void kael_token_ring_finish(kael_token_ring* ring);
+/* Consumer: asks the producer to stop. Takes no lock. */
+KAEL_API void kael_token_ring_stop(kael_token_ring* ring);
+/* Consumer: takes up to `capacity` records; *done is 1 when the producer has finished and nothing
+ * is left. No lock. */
+KAEL_API kael_status kael_token_ring_drain(kael_token_ring* ring, kael_token_record* records,
+                                           int64_t capacity, int64_t* count, uint8_t* done);
+/* Consumer: gives up the consumer's share. */
+KAEL_API void kael_token_ring_free(kael_token_ring* ring);
+
+/* ---- The machine's limits, to hold speeds against
+ * ---------------------------------------------------------------- */
+
+/* Bytes per second read from memory by `threads` threads streaming over 256 MiB, the best of
+ * `repeats` passes. */
+KAEL_API kael_status kael_measure_read_bandwidth(int32_t threads, int32_t repeats,
+                                                 double* bytes_per_second);
+/* float32 operations per second of fused multiply-adds in registers (one multiply-add is two),
+ * likewise. */
+KAEL_API kael_status kael_measure_multiply_add(int32_t threads, int32_t repeats,
+                                               double* operations_per_second);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* KAEL_KAEL_H */

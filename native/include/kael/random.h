@@ -1,0 +1,33 @@
+// Random numbers: Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as
+// 1, 2, 3", 2011), a counter-based generator, so that the n-th number of a seed is the same on
+// every machine and for any number of threads.
+#pragma once
+
+#include <cstdint>
+
+namespace kael {
+
+// One stream. Not thread-safe.
+class RandomStream {
+public:
+    explicit RandomStream(std::uint64_t seed) : seed_(seed) {}
+
+    [[nodiscard]] std::uint64_t seed() const noexcept { return seed_; }
+    std::uint64_t next_bits();
+    double next_uniform(); // [0, 1), a multiple of 2^-53
+    double next_normal();  // mean 0, standard deviation 1 (Box-Muller)
+
+private:
+    std::uint64_t seed_;
+    std::uint64_t position_ = 0; // 64-bit words drawn so far
+};
+
+// Restarts the process's stream, from which random weights and unseeded generations draw. Any
+// thread.
+void manual_seed(std::uint64_t seed);
+
+// 64 bits of the process's stream: the seed for a stream of one's own. Any thread. Starts from seed
+// 0 when manual_seed was never called.
+[[nodiscard]] std::uint64_t draw_seed();
+
+} // namespace kael

@@ -1,0 +1,147 @@
+// Tensors: a shared handle to storage, with dtype, shape, strides and offset. Views share storage.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kael/dtype.h"
+
+namespace kael {
+
+inline constexpr int kMaxRank = 16;
+
+using Shape = std::vector<std::int64_t>;
+
+// "[2, 3]"
+[[nodiscard]] std::string to_string(const Shape& shape);
+
+// Products of dimensions in checked arithmetic: a negative dimension, a rank above kMaxRank or an
+// overflow of the element or byte count throws.
+[[nodiscard]] std::int64_t element_count(const Shape& shape);
+[[nodiscard]] std::int64_t byte_count(const Shape& shape, DType dtype);
+
+// Row-major strides in elements. An empty tensor gets the strides it would have with each 0 read as
+// 1, where they fit.
+[[nodiscard]] Shape contiguous_strides(const Shape& shape);
+
+// A block of bytes that tensors share. Freed with its last tensor.
+class Storage {
+public:
+    // Uninitialised memory of the caching allocator, aligned to 64 bytes.
+    [[nodiscard]] static std::shared_ptr<Storage> allocate(std::int64_t bytes);
+    // Memory that someone else owns and `owner` keeps alive. `origin` says where it came from, for
+    // people: "mapped from model.safetensors at byte 8192".
+    [[nodiscard]] static std::shared_ptr<Storage> borrow(std::byte* data, std::int64_t bytes,
+                                                         std::shared_ptr<const void> owner,
+                                                         bool read_only, std::string origin);
+
+    Storage(const Storage&) = delete;
+    Storage& operator=(const Storage&) = delete;
+    ~Storage();
+
+    [[nodiscard]] std::byte* data() const noexcept { return data_; }
+    [[nodiscard]] std::int64_t byte_count() const noexcept { return byte_count_; }
+    [[nodiscard]] bool is_read_only() const noexcept { return read_only_; }
+    [[nodiscard]] const std::string& origin() const noexcept { return origin_; }
+
+    // Counts in-place writes; every view of the storage sees the same count.
+    [[nodiscard]] std::uint64_t version() const noexcept { return version_; }
+    void bump_version() noexcept { ++version_; }
+
+private:
+    Storage() = default;
+
+    std::byte* data_ = nullptr;
+    std::int64_t byte_count_ = 0;
+    bool read_only_ = false;
+    std::uint64_t version_ = 0;
+    std::string origin_;
+    std::shared_ptr<const void> owner_; // empty when the memory is the allocator's
+};
+
+// Copying a Tensor copies the handle. A default-constructed Tensor is undefined: only defined() may
+// be asked.
+class Tensor {
+public:
+    Tensor() = default;
+
+    [[nodiscard]] static Tensor empty(Shape shape, DType dtype);
+    [[nodiscard]] static Tensor zeros(Shape shape, DType dtype);
+    // Copies row-major bytes; there must be exactly as many as shape and dtype need.
+    [[nodiscard]] static Tensor from_bytes(const void* bytes, std::int64_t count, Shape shape,
+                                           DType dtype);
+    // A view of existing storage; every element must lie inside it and be aligned for `dtype`.
+    [[nodiscard]] static Tensor from_storage(std::shared_ptr<Storage> storage, DType dtype,
+                                             Shape shape, Shape strides, std::int64_t offset);
+
+    [[nodiscard]] bool defined() const noexcept { return storage_ != nullptr; }
+    [[nodiscard]] DType dtype() const noexcept { return dtype_; }
+    [[nodiscard]] const Shape& shape() const noexcept { return shape_; }
+    [[nodiscard]] const Shape& strides() const noexcept { return strides_; } // in elements
+    [[nodiscard]] std::int64_t offset() const noexcept { return offset_; }   // in elements
+    [[nodiscard]] int rank() const noexcept { return static_cast<int>(shape_.size()); }
+    // Negative dimensions count from the end.
+    [[nodiscard]] std::int64_t size(int dimension) const;
+    [[nodiscard]] std::int64_t numel() const noexcept { return numel_; }
+    [[nodiscard]] std::int64_t nbytes() const noexcept { return numel_ * item_size(dtype_); }
+    [[nodiscard]] bool is_contiguous() const noexcept;
+    [[nodiscard]] const std::shared_ptr<Storage>& storage() const noexcept { return storage_; }
+
+    // The first element. `T` must be the C++ type of dtype() (std::uint16_t for float16 and
+    // bfloat16). `data` of a tensor on read-only storage may be read only; `mutable_data` refuses
+    // it.
+    template <typename T>
+    [[nodiscard]] const T* data() const {
+        check_type(sizeof(T));
+        return reinterpret_cast<const T*>(data_ptr_raw());
+    }
+    template <typename T>
+    [[nodiscard]] T* mutable_data() {
+        check_type(sizeof(T));
+        check_writable();
+        return reinterpret_cast<T*>(storage_->data() + offset_ * item_size(dtype_));
+    }
+    [[nodiscard]] const std::byte* data_ptr_raw() const noexcept;
+
+    // Views: the same storage, no copy. Negative dimensions count from the end; slice clamps like
+    // Python.
+    [[nodiscard]] Tensor transpose(int first, int second) const;
+    [[nodiscard]] Tensor permute(const std::vector<int>& dimensions) const;
+    [[nodiscard]] Tensor slice(int dimension, std::int64_t start, std::int64_t end,
+                               std::int64_t step = 1) const;
+    [[nodiscard]] Tensor select(int dimension, std::int64_t index) const;
+    [[nodiscard]] Tensor unsqueeze(int dimension) const;
+    [[nodiscard]] Tensor squeeze(int dimension) const;
+    [[nodiscard]] Tensor expand(const Shape& shape) const;
+    // One dimension may be -1. view refuses a layout that would need a copy; reshape copies then.
+    [[nodiscard]] Tensor view(const Shape& shape) const;
+    [[nodiscard]] Tensor reshape(const Shape& shape) const;
+
+    // Copies.
+    [[nodiscard]] Tensor contiguous() const; // itself when it is contiguous already
+    [[nodiscard]] Tensor clone() const;      // contiguous, own storage
+    // Itself when the dtype is the same. Rounds to nearest even; NaN stays NaN; float to integer as
+    // docs/tensors.md says.
+    [[nodiscard]] Tensor to(DType dtype) const;
+
+private:
+    void check_type(std::size_t element_bytes) const;
+    void check_writable() const;
+
+    std::shared_ptr<Storage> storage_;
+    DType dtype_ = DType::float32;
+    Shape shape_;
+    Shape strides_;
+    std::int64_t offset_ = 0;
+    std::int64_t numel_ = 0;
+};
+
+// Ordered by insertion, as in a file; names are unique.
+using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
+
+} // namespace kael

@@ -1,0 +1,84 @@
+// kael_last_error and the translation of exceptions.
+#include <cstdint>
+#include <new>
+#include <string>
+
+#include "capi/guard.h"
+
+namespace kael::capi {
+
+namespace {
+
+struct LastError {
+    std::string text;
+    std::string message;
+};
+
+LastError& last_error() {
+    thread_local LastError error;
+    return error;
+}
+
+kael_status keep(kael_status status, const char* text, const std::string& message) noexcept {
+    try {
+        last_error().text = text;
+        last_error().message = message;
+    } catch (...) {
+        // No memory for the text of the error: the status alone must do.
+        last_error().text.clear();
+        last_error().message.clear();
+    }
+    return status;
+}
+
+} // namespace
+
+kael_status remember(std::exception_ptr error) noexcept {
+    try {
+        std::rethrow_exception(std::move(error));
+    } catch (const Error& failure) {
+        return keep(static_cast<kael_status>(failure.code()), failure.what(), failure.message());
+    } catch (const std::bad_alloc&) {
+        return keep(KAEL_OUT_OF_MEMORY, "out of memory", "out of memory");
+    } catch (const std::exception& failure) {
+        return keep(KAEL_INTERNAL, failure.what(), failure.what());
+    } catch (...) {
+        return keep(KAEL_INTERNAL, "an exception of unknown type", "an exception of unknown type");
+    }
+}
+
+std::string_view text(const char* data, std::int64_t length, const char* argument) {
+    KAEL_CHECK(length >= 0,
+               "the length of " << argument << " is " << length << ", expected 0 or more");
+    KAEL_CHECK(data != nullptr || length == 0, "the argument " << argument << " is null");
+    return {data, static_cast<std::size_t>(length)};
+}
+
+std::filesystem::path path(const char* data, std::int64_t length, const char* argument) {
+    const std::string_view bytes = text(data, length, argument);
+    KAEL_CHECK(!bytes.empty(), "the path " << argument << " is empty");
+    KAEL_CHECK(bytes.find('\0') == std::string_view::npos,
+               "the path " << argument << " holds a NUL byte");
+    return {std::string(bytes)};
+}
+
+} // namespace kael::capi
+
+extern "C" {
+
+const char* kael_last_error(int64_t* length) {
+    const std::string& text = kael::capi::last_error().text;
+    if (length != nullptr) {
+        *length = static_cast<int64_t>(text.size());
+    }
+    return text.c_str();
+}
+
+const char* kael_last_error_message(int64_t* length) {
+    const std::string& message = kael::capi::last_error().message;
+    if (length != nullptr) {
+        *length = static_cast<int64_t>(message.size());
+    }
+    return message.c_str();
+}
+}

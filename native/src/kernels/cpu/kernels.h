@@ -1,0 +1,103 @@
+// Inner loops over float32, one table per instruction set, chosen once at run time.
+//
+// Bits. Every kernel fixes the order of its float operations independent of vector width, blocking,
+// number of rows and number of threads, so that one-row and many-row kernels agree to the bit:
+//  - linear: per output one chain of fused multiply-adds over k ascending for k < K/2, started from
+//  zero, another over
+//    the rest, then (first + second) + bias.
+//  - rows (the head, x . table[v]): 16 lanes over k (lane = k mod 16), each a chain from zero; the
+//  lanes are then added
+//    in halves: l[i] + l[i+8], then +4, +2, +1.
+//  - attention: a score is a chain over d ascending, times the scale; the sum of exponentials runs
+//  in 16 lanes by
+//    position (lane = t mod 16), added in halves as above; an output element is a chain over t
+//    ascending.
+// Instruction sets with fused multiply-add agree with each other; the baseline without it does not.
+#pragma once
+
+#include <cstdint>
+
+namespace kael::kernels {
+
+// Keys are kept in blocks of 16 positions, [block][head_dimension][16], so that scores need no
+// horizontal sums. Values are rows [position][head_dimension]. Both are per layer and head.
+inline constexpr std::int64_t kKeyBlock = 16;
+
+struct CpuKernels {
+    const char* name; // "x86-64-v4", "x86-64-v3", "baseline"
+
+    // Y[m, n0..n1) = X[m, :] W[:, n0..n1) + bias for all m in [0, rows). W [K, N] row-major with
+    // row stride ldw. `bias` may be null. `scratch` has matmul_scratch(K) floats, per thread. n0
+    // must be a multiple of matmul_panel.
+    void (*matmul)(const float* x, std::int64_t ldx, std::int64_t rows, const float* w,
+                   std::int64_t ldw, std::int64_t depth, const float* bias, std::int64_t n0,
+                   std::int64_t n1, float* y, std::int64_t ldy, float* scratch);
+    std::int64_t matmul_panel;
+    std::int64_t (*matmul_scratch)(std::int64_t depth);
+
+    // One half of a one-row linear: y[n0..n1) = sum over k in [k0, k1) of x[k] W[k, n0..n1), a
+    // chain from zero. The caller adds the halves: (first + second) + bias.
+    void (*vector_matrix)(const float* x, const float* w, std::int64_t ldw, std::int64_t k0,
+                          std::int64_t k1, std::int64_t n0, std::int64_t n1, float* y);
+
+    // out[m, v0..v1) = X[m, :] . table[v, :] for all m in [0, rows).
+    void (*matmul_rows)(const float* x, std::int64_t ldx, std::int64_t rows, const float* table,
+                        std::int64_t depth, std::int64_t v0, std::int64_t v1, float* out,
+                        std::int64_t ldo);
+
+    // y = (x - mean) / sqrt(variance + epsilon) * gain + bias over n elements; two passes, 16
+    // lanes. y may be x.
+    void (*layer_norm)(const float* x, const float* gain, const float* bias, float epsilon,
+                       std::int64_t n, float* y);
+
+    // In place, over n elements.
+    void (*gelu_tanh)(float* x, std::int64_t n);
+    void (*gelu_erf)(float* x, std::int64_t n);
+    void (*relu)(float* x, std::int64_t n);
+    // y += x
+    void (*add)(float* y, const float* x, std::int64_t n);
+    // y = (a + b) + bias; bias may be null. Adds the halves of a one-row linear.
+    void (*add_halves)(const float* a, const float* b, const float* bias, std::int64_t n, float* y);
+
+    // Puts one key [head_dimension] at `position` of the blocked keys.
+    void (*store_key)(const float* key, std::int64_t head_dimension, std::int64_t position,
+                      float* key_blocks);
+    // scores[t] = (q . key[t]) * scale for t in [0, positions); writes up to the next multiple
+    // of 16.
+    void (*attention_scores)(const float* query, const float* key_blocks,
+                             std::int64_t head_dimension, std::int64_t positions, float scale,
+                             float* scores);
+    // Softmax in place over [0, positions), entries up to the next multiple of 16 become 0.
+    void (*softmax)(float* scores, std::int64_t positions);
+    // out[d] = sum over t of weights[t] values[t][d]; rows of values are ldv apart.
+    void (*attention_mix)(const float* weights, const float* values, std::int64_t ldv,
+                          std::int64_t head_dimension, std::int64_t positions, float* out);
+    // The three steps above for `rows` consecutive queries (row stride ldq), the first at position
+    // `first`: row i sees positions [0, first + i]. scratch: attention_scratch(first + rows)
+    // floats. Same bits as row by row.
+    void (*attention_rows)(const float* queries, std::int64_t ldq, std::int64_t rows,
+                           std::int64_t first, const float* key_blocks, const float* values,
+                           std::int64_t ldv, std::int64_t head_dimension, float scale, float* out,
+                           std::int64_t ldo, float* scratch);
+    std::int64_t (*attention_scratch)(std::int64_t positions);
+
+    // Reads `count` floats (a multiple of 1024) in four streams and returns something that depends
+    // on all of them.
+    float (*read_stream)(const float* data, std::int64_t count);
+    // `iterations` rounds of multiply-adds in registers; returns how many float operations one
+    // round makes.
+    std::int64_t (*multiply_add_loop)(std::int64_t iterations);
+};
+
+// The widest table that this processor runs; KAEL_ISA (baseline, x86-64-v3, x86-64-v4) asks for a
+// narrower one, and an unknown or unavailable name is an error.
+[[nodiscard]] const CpuKernels& cpu_kernels();
+
+// Every table that this processor runs, widest first: tests compare them with each other.
+struct CpuKernelTables {
+    const CpuKernels* tables[4];
+    int count;
+};
+[[nodiscard]] CpuKernelTables available_cpu_kernels();
+
+} // namespace kael::kernels
