@@ -1,0 +1,47 @@
+#include <poll.h>
+
+#include <gtest/gtest.h>
+
+#include "base/wakeup.h"
+
+namespace {
+
+using kael::Wakeup;
+
+bool readable(int descriptor) {
+    pollfd watched{descriptor, POLLIN, 0};
+    return ::poll(&watched, 1, 0) == 1;
+}
+
+class WakeupTest : public testing::TestWithParam<Wakeup::Mechanism> {};
+
+TEST_P(WakeupTest, IsReadableFromAWakeToTheNextClear) {
+    const Wakeup wakeup(GetParam());
+    EXPECT_FALSE(readable(wakeup.descriptor()));
+    wakeup.wake();
+    wakeup.wake();
+    EXPECT_TRUE(readable(wakeup.descriptor()));
+    wakeup.clear();
+    EXPECT_FALSE(readable(wakeup.descriptor()));
+    wakeup.clear();
+    wakeup.wake();
+    EXPECT_TRUE(readable(wakeup.descriptor()));
+}
+
+TEST_P(WakeupTest, NeverBlocksHoweverOftenItIsCalled) {
+    const Wakeup wakeup(GetParam());
+    for (int i = 0; i < 20'000; ++i) { // 160 KB: more than a pipe holds
+        wakeup.wake();
+    }
+    EXPECT_TRUE(readable(wakeup.descriptor()));
+    wakeup.clear();
+    EXPECT_FALSE(readable(wakeup.descriptor()));
+}
+
+INSTANTIATE_TEST_SUITE_P(Mechanisms, WakeupTest,
+                         testing::Values(Wakeup::Mechanism::best, Wakeup::Mechanism::pipe),
+                         [](const auto& param) {
+                             return param.param == Wakeup::Mechanism::best ? "Best" : "Pipe";
+                         });
+
+} // namespace
