@@ -1,11 +1,4 @@
 # Warnings, sanitizers and coverage: every target of the project passes through this one function.
-if(KAEL_ENABLE_SANITIZERS AND KAEL_ENABLE_TSAN)
-  message(FATAL_ERROR "ThreadSanitizer cannot be combined with AddressSanitizer")
-endif()
-if(KAEL_BUILD_BENCHMARKS AND (KAEL_ENABLE_SANITIZERS OR KAEL_ENABLE_TSAN))
-  message(FATAL_ERROR "benchmarks cannot be combined with sanitizers: instrumentation distorts timings")
-endif()
-
 function(kael_configure_target target)
   target_compile_options(${target} PRIVATE
     -Wall -Wextra -Wpedantic -Wshadow -Wconversion $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor> -Wno-psabi
@@ -13,15 +6,9 @@ function(kael_configure_target target)
   if(KAEL_WARNINGS_AS_ERRORS)
     target_compile_options(${target} PRIVATE -Werror)
   endif()
-  if(KAEL_ENABLE_SANITIZERS)
-    target_compile_options(${target} PRIVATE -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
-    target_link_options(${target} PRIVATE -fsanitize=address,undefined)
-  endif()
-  if(KAEL_ENABLE_TSAN)
-    target_compile_options(${target} PRIVATE -fsanitize=thread -fno-omit-frame-pointer)
-    target_link_options(${target} PRIVATE -fsanitize=thread)
-  endif()
-  if(KAEL_ENABLE_SANITIZERS OR KAEL_ENABLE_TSAN)
+  if(kael_sanitizer_flags)
+    target_compile_options(${target} PRIVATE ${kael_sanitizer_flags} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+    target_link_options(${target} PRIVATE ${kael_sanitizer_flags})
     # A cached block is never given back, so a sanitizer could not see a use after free.
     target_compile_definitions(${target} PRIVATE KAEL_NO_CACHING_ALLOCATOR)
   endif()
