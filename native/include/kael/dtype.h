@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string_view>
+#include <type_traits>
 
 namespace kael {
 
@@ -26,5 +27,30 @@ enum class DType : std::int32_t {
 [[nodiscard]] std::string_view name(DType dtype);
 
 [[nodiscard]] bool is_floating_point(DType dtype);
+
+// Whether elements of `dtype` may be read as `T`. float16 and bfloat16 are std::uint16_t, their
+// bits; boolean is std::uint8_t, since a byte of a file may hold more than 0 and 1.
+template <typename T>
+[[nodiscard]] constexpr bool is_element_type(DType dtype) {
+    switch (dtype) {
+    case DType::float32:
+        return std::is_same_v<T, float>;
+    case DType::float64:
+        return std::is_same_v<T, double>;
+    case DType::float16:
+    case DType::bfloat16:
+        return std::is_same_v<T, std::uint16_t>;
+    case DType::int64:
+        return std::is_same_v<T, std::int64_t>;
+    case DType::int32:
+        return std::is_same_v<T, std::int32_t>;
+    case DType::int8:
+        return std::is_same_v<T, std::int8_t>;
+    case DType::uint8:
+    case DType::boolean:
+        return std::is_same_v<T, std::uint8_t>;
+    }
+    return false;
+}
 
 } // namespace kael

@@ -20,13 +20,13 @@ using Shape = std::vector<std::int64_t>;
 // "[2, 3]"
 [[nodiscard]] std::string to_string(const Shape& shape);
 
-// Products of dimensions in checked arithmetic: a negative dimension, a rank above kMaxRank or an
-// overflow of the element or byte count throws.
+// Products of dimensions in checked arithmetic. A negative dimension, a rank above kMaxRank, or a
+// product beyond 63 bits throws, also when a dimension is 0: the product of the others must fit, so
+// that the strides of every shape do.
 [[nodiscard]] std::int64_t element_count(const Shape& shape);
 [[nodiscard]] std::int64_t byte_count(const Shape& shape, DType dtype);
 
-// Row-major strides in elements. An empty tensor gets the strides it would have with each 0 read as
-// 1, where they fit.
+// Row-major strides in elements. A dimension of 0 counts as 1.
 [[nodiscard]] Shape contiguous_strides(const Shape& shape);
 
 // A block of bytes that tensors share. Freed with its last tensor.
@@ -92,20 +92,20 @@ public:
     [[nodiscard]] bool is_contiguous() const noexcept;
     [[nodiscard]] const std::shared_ptr<Storage>& storage() const noexcept { return storage_; }
 
-    // The first element. `T` must be the C++ type of dtype() (std::uint16_t for float16 and
-    // bfloat16). `data` of a tensor on read-only storage may be read only; `mutable_data` refuses
-    // it.
+    // The first element. `T` must be a C++ type of dtype(), as is_element_type says. `data` of a
+    // tensor on read-only storage may be read only; `mutable_data` refuses it.
     template <typename T>
     [[nodiscard]] const T* data() const {
-        check_type(sizeof(T));
+        check_type(defined() && is_element_type<T>(dtype_));
         return reinterpret_cast<const T*>(data_ptr_raw());
     }
     template <typename T>
     [[nodiscard]] T* mutable_data() {
-        check_type(sizeof(T));
+        check_type(defined() && is_element_type<T>(dtype_));
         check_writable();
         return reinterpret_cast<T*>(storage_->data() + offset_ * item_size(dtype_));
     }
+    // Null for an undefined tensor.
     [[nodiscard]] const std::byte* data_ptr_raw() const noexcept;
 
     // Views: the same storage, no copy. Negative dimensions count from the end; slice clamps like
@@ -130,8 +130,11 @@ public:
     [[nodiscard]] Tensor to(DType dtype) const;
 
 private:
-    void check_type(std::size_t element_bytes) const;
+    // A view of this storage: no check, the caller has derived it from a valid view.
+    [[nodiscard]] Tensor derive(Shape shape, Shape strides, std::int64_t offset) const;
+    void check_type(bool matches) const;
     void check_writable() const;
+    [[nodiscard]] int wrap_dimension(int dimension) const;
 
     std::shared_ptr<Storage> storage_;
     DType dtype_ = DType::float32;

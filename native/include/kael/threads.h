@@ -42,9 +42,10 @@ private:
 };
 
 // Calls body(first, last) for disjoint ranges that cover [begin, end), each at least `grain` long
-// (but the last), and returns when all are done. Ranges run on several threads, or on the caller
-// when the work is small, when the call is nested in another region, or when the pool is busy with
-// another caller. The first exception of a body is rethrown here after all ranges have ended.
+// unless it is the only one, and returns when all are done. Ranges run on several threads, or as
+// one on the caller when the work is small, when the call is nested in another region, or when the
+// pool is busy with another caller. The first exception of a body is rethrown here after all ranges
+// have ended. Hold no lock that a body may take.
 void parallel_for(std::int64_t begin, std::int64_t end, std::int64_t grain,
                   FunctionRef<void(std::int64_t, std::int64_t)> body);
 
@@ -67,7 +68,8 @@ private:
 
 // Runs body once on each of at most get_num_threads() threads at the same time, for work with many
 // short steps between barriers (one token of a decoder). The team has size 1 when nested or when
-// the pool is busy. The body must not throw: the others would wait at a barrier for ever.
+// the pool is busy. When the body throws, the other members go on without that one, to their ends,
+// and the first exception is rethrown here.
 void run_team(FunctionRef<void(const TeamMember&)> body);
 
 } // namespace kael

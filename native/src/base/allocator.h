@@ -1,0 +1,75 @@
+// Where tensors' memory comes from. Freed blocks wait in lists by size class for the next tensor of
+// that class, because asking the system means page faults: several milliseconds for the activations
+// of one forward pass.
+//
+// A block is never split and never joined: small survivors cannot pin large blocks, and what is
+// kept is bounded, the longest unused block going first.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+
+#include "kael/allocator.h"
+
+namespace kael {
+
+// Any thread may use one allocator, and release what another thread allocated.
+class CachingAllocator {
+public:
+    // With `caching` off every block goes back to the system at once and has exactly the size asked
+    // for, so that a sanitizer sees each misuse. `cache_limit` bounds the bytes kept.
+    CachingAllocator(bool caching, std::int64_t cache_limit);
+    CachingAllocator(const CachingAllocator&) = delete;
+    CachingAllocator& operator=(const CachingAllocator&) = delete;
+    // Gives back what is cached. Blocks still handed out are lost.
+    ~CachingAllocator();
+
+    // `bytes` >= 0 of uninitialised memory, aligned to kAlignment; from kHugePage on aligned to
+    // that and backed by huge pages where the system has them (3 to 5 % faster to stream). Never
+    // null. Gives the cache back and tries once more before it throws out_of_memory.
+    [[nodiscard]] std::byte* allocate(std::int64_t bytes);
+    // `bytes` as passed to allocate.
+    void release(std::byte* block, std::int64_t bytes) noexcept;
+
+    void release_cached_memory() noexcept;
+    [[nodiscard]] AllocatorStatistics statistics() const;
+    [[nodiscard]] bool is_caching() const noexcept { return caching_; }
+
+    // Held across fork(), so that the child does not inherit it locked by a thread it lacks.
+    [[nodiscard]] std::mutex& mutex() noexcept { return mutex_; }
+
+    static constexpr std::int64_t kAlignment = 64;
+    static constexpr std::int64_t kHugePage = std::int64_t{2} << 20;
+
+private:
+    struct FreeBlock;
+
+    // Eight classes for each power of two, so at most an eighth of a block is unused.
+    static constexpr int kClassesPerDoubling = 8;
+    static constexpr int kClasses = 48 * kClassesPerDoubling;
+    struct SizeClass {
+        int index;
+        std::int64_t bytes;
+    };
+    static SizeClass size_class(std::int64_t bytes);
+
+    std::byte* take_cached(int index) noexcept;
+    void unlink(FreeBlock* block) noexcept;
+    void give_back(FreeBlock* block) noexcept;
+    void count_allocation(std::int64_t bytes) noexcept;
+
+    const bool caching_;
+    const std::int64_t cache_limit_;
+    mutable std::mutex mutex_;
+    std::array<FreeBlock*, kClasses> free_{};
+    FreeBlock* newest_ = nullptr;
+    FreeBlock* oldest_ = nullptr;
+    AllocatorStatistics statistics_{};
+};
+
+// The one that tensors use.
+[[nodiscard]] CachingAllocator& process_allocator();
+
+} // namespace kael

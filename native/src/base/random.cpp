@@ -1,0 +1,69 @@
+#include "kael/random.h"
+
+#include <cmath>
+#include <mutex>
+#include <numbers>
+#include <pthread.h>
+
+#include "base/philox.h"
+
+namespace kael {
+
+namespace {
+
+// 2^-53: the spacing of doubles in [0.5, 1).
+constexpr double kUniformStep = 0x1p-53;
+
+struct ProcessStream {
+    std::mutex mutex;
+    RandomStream stream{0};
+};
+
+// Never destroyed: threads may draw while the process exits.
+ProcessStream& process_stream() {
+    static ProcessStream* const stream = new ProcessStream;
+    return *stream;
+}
+
+// A child of fork() must not inherit a mutex that another thread held.
+void lock_stream() {
+    process_stream().mutex.lock();
+}
+void unlock_stream() {
+    process_stream().mutex.unlock();
+}
+[[maybe_unused]] const int kForkHandlers =
+    pthread_atfork(lock_stream, unlock_stream, unlock_stream);
+
+} // namespace
+
+std::uint64_t RandomStream::next_bits() {
+    const PhiloxBlock block = philox(seed_, position_ / 2);
+    const std::size_t half = (position_ % 2) * 2;
+    ++position_;
+    return std::uint64_t{block[half]} | (std::uint64_t{block[half + 1]} << 32);
+}
+
+double RandomStream::next_uniform() {
+    return static_cast<double>(next_bits() >> 11) * kUniformStep;
+}
+
+double RandomStream::next_normal() {
+    // 1 - u is in (0, 1], where the logarithm is finite.
+    const double radius = std::sqrt(-2.0 * std::log(1.0 - next_uniform()));
+    return radius * std::cos(2.0 * std::numbers::pi * next_uniform());
+}
+
+void manual_seed(std::uint64_t seed) {
+    ProcessStream& process = process_stream();
+    const std::lock_guard lock(process.mutex);
+    process.stream = RandomStream(seed);
+}
+
+std::uint64_t draw_seed() {
+    ProcessStream& process = process_stream();
+    const std::lock_guard lock(process.mutex);
+    return process.stream.next_bits();
+}
+
+} // namespace kael

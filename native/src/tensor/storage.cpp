@@ -1,0 +1,36 @@
+#include "kael/error.h"
+#include "kael/tensor.h"
+
+#include "base/allocator.h"
+
+namespace kael {
+
+std::shared_ptr<Storage> Storage::allocate(std::int64_t bytes) {
+    const std::shared_ptr<Storage> storage(new Storage);
+    storage->data_ = process_allocator().allocate(bytes);
+    storage->byte_count_ = bytes;
+    return storage;
+}
+
+std::shared_ptr<Storage> Storage::borrow(std::byte* data, std::int64_t bytes,
+                                         std::shared_ptr<const void> owner, bool read_only,
+                                         std::string origin) {
+    KAEL_CHECK(bytes >= 0, "a storage of " << bytes << " bytes, expected 0 or more");
+    KAEL_CHECK(data != nullptr || bytes == 0, "a storage of " << bytes << " bytes without memory");
+    KAEL_CHECK(owner != nullptr, "borrowed memory without an owner to keep it alive");
+    const std::shared_ptr<Storage> storage(new Storage);
+    storage->data_ = data;
+    storage->byte_count_ = bytes;
+    storage->read_only_ = read_only;
+    storage->origin_ = std::move(origin);
+    storage->owner_ = std::move(owner);
+    return storage;
+}
+
+Storage::~Storage() {
+    if (owner_ == nullptr && data_ != nullptr) {
+        process_allocator().release(data_, byte_count_);
+    }
+}
+
+} // namespace kael
