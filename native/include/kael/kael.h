@@ -87,6 +87,7 @@ KAEL_API const char* kael_last_error_message(int64_t* length);
  * keeps the count it began with.
  */
 KAEL_API kael_status kael_set_num_threads(int32_t count);
+/* 0 when KAEL_NUM_THREADS is not such a number; kael_last_error() says so. */
 KAEL_API int32_t kael_get_num_threads(void);
 
 /* Restarts the stream that random weights and unseeded generations draw from. Any thread. */

@@ -1,0 +1,62 @@
+// The version, and what holds for the whole process: threads, the random stream, the allocator.
+#include <cstdint>
+#include <string>
+
+#include "kael/allocator.h"
+#include "kael/random.h"
+#include "kael/threads.h"
+
+#include "capi/guard.h"
+
+namespace {
+
+std::string describe_build() {
+#if defined(__clang__)
+    const std::string compiler = "clang " __clang_version__;
+#else
+    const std::string compiler = "gcc " __VERSION__;
+#endif
+    return compiler + ", " KAEL_BUILD_TYPE;
+}
+
+} // namespace
+
+extern "C" {
+
+int32_t kael_abi_version(void) {
+    return KAEL_ABI_VERSION;
+}
+
+const char* kael_version(void) {
+    return KAEL_VERSION_STRING;
+}
+
+const char* kael_build_info(void) {
+    const char* text = "";
+    kael::capi::guard([&] {
+        static const std::string* const description = new std::string(describe_build());
+        text = description->c_str();
+    });
+    return text;
+}
+
+kael_status kael_set_num_threads(int32_t count) {
+    return kael::capi::guard([&] { kael::set_num_threads(count); });
+}
+
+int32_t kael_get_num_threads(void) {
+    int32_t count = 0;
+    kael::capi::guard([&] { count = kael::get_num_threads(); });
+    return count;
+}
+
+void kael_manual_seed(uint64_t seed) {
+    kael::capi::guard([&] { kael::manual_seed(seed); });
+}
+
+uint8_t kael_caching_allocator_enabled(void) {
+    uint8_t enabled = 0;
+    kael::capi::guard([&] { enabled = kael::caching_allocator_enabled() ? 1 : 0; });
+    return enabled;
+}
+}
