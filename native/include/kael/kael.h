@@ -142,6 +142,11 @@ KAEL_API kael_status kael_tensor_from_bytes(kael_dtype dtype, const int64_t* sha
  * view of it, lives. */
 KAEL_API kael_status kael_tensor_describe(const kael_tensor* tensor, kael_tensor_info* info);
 
+/* The same memory with another shape of as many elements, in a new handle; a layout that would need
+ * a copy is an error. */
+KAEL_API kael_status kael_tensor_view(const kael_tensor* tensor, const int64_t* shape, int32_t rank,
+                                      kael_tensor** view);
+
 /* May be called from any thread, also from a finalizer. */
 KAEL_API void kael_tensor_free(kael_tensor* tensor);
 

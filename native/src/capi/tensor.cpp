@@ -1,4 +1,4 @@
-// Tensors: made from bytes, described, freed.
+// Tensors: made from bytes, described, viewed, freed.
 #include <algorithm>
 #include <cstdint>
 
@@ -51,6 +51,15 @@ kael_status kael_tensor_describe(const kael_tensor* tensor, kael_tensor_info* in
     return kael::capi::guard([&] {
         KAEL_REQUIRE(tensor);
         kael::capi::write_struct(describe(tensor->tensor), kSmallestTensorInfo, info, "info");
+    });
+}
+
+kael_status kael_tensor_view(const kael_tensor* tensor, const int64_t* shape, int32_t rank,
+                             kael_tensor** view) {
+    return kael::capi::guard([&] {
+        KAEL_REQUIRE(tensor);
+        KAEL_REQUIRE(view);
+        *view = new kael_tensor{tensor->tensor.view(shape_of(shape, rank))};
     });
 }
 

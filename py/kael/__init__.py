@@ -1,0 +1,55 @@
+"""kael: trains and runs GPT-2, on a C++20 library that this package loads with ctypes.
+
+    >>> import kael
+    >>> model = kael.GPT.from_pretrained(kael.default_model_path())
+    >>> folder = kael.default_model_path()
+    >>> tokenizer = kael.BpeTokenizer(folder / "vocab.json", folder / "merges.txt")
+    >>> ids = model.generate(tokenizer.encode("Once upon a time"), 20, temperature=0)
+    >>> text = tokenizer.decode(ids).decode("utf-8", "replace")
+
+Errors: a value of the wrong type is a ``TypeError``, all else that fails is a :class:`kael.Error`. Threads:
+two threads may use two objects at the same time, always; what one object allows stands in its class. The
+library is loaded at first use, from ``KAEL_LIBRARY``, the installed package or the checkout's ``build/cpu``.
+"""
+
+from kael._errors import Error, ErrorCode
+from kael._generation import FinishReason, Generation
+from kael._gpt import GPT, GPTConfig, sample_next
+from kael._models import default_model_path, package_version
+from kael._ring import TokenRing
+from kael._safetensors import SafeTensors, load_safetensors, save_safetensors
+from kael._settings import (
+    build_info,
+    caching_allocator_enabled,
+    get_num_threads,
+    manual_seed,
+    set_num_threads,
+)
+from kael._tensor import Tensor, tensor
+from kael._tokenizer import BpeTokenizer
+
+__version__ = package_version()
+del package_version
+
+__all__ = [
+    "GPT",
+    "BpeTokenizer",
+    "Error",
+    "ErrorCode",
+    "FinishReason",
+    "GPTConfig",
+    "Generation",
+    "SafeTensors",
+    "Tensor",
+    "TokenRing",
+    "build_info",
+    "caching_allocator_enabled",
+    "default_model_path",
+    "get_num_threads",
+    "load_safetensors",
+    "manual_seed",
+    "sample_next",
+    "save_safetensors",
+    "set_num_threads",
+    "tensor",
+]

@@ -1,0 +1,340 @@
+"""GPT-2: configuration, weights, logits and generation."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar
+
+import numpy as np
+
+from kael import _checks, _generation, _signatures
+from kael._errors import Error, ErrorCode
+from kael._generation import Generation
+from kael._handles import Owned
+from kael._library import check_status, native
+from kael._ring import TokenRing
+from kael._safetensors import own_map, tensors_of
+from kael._tensor import Tensor
+
+_Result = TypeVar("_Result")
+
+_DTYPES = {"float32": _signatures.DTYPES.index("float32")}
+
+
+@dataclass(frozen=True, slots=True)
+class GPTConfig:
+    """The architecture of a model. The defaults are GPT-2 small (124M)."""
+
+    vocab_size: int = 50257
+    max_positions: int = 1024
+    layers: int = 12
+    heads: int = 12
+    dimension: int = 768
+    inner_dimension: int = 0  #: width of the MLP; 0 means 4 * dimension
+    layer_norm_epsilon: float = 1e-5
+    activation: str = "gelu_tanh"  #: or "gelu_erf", "relu"
+    scale_attention: bool = True  #: by 1 / sqrt(dimension / heads)
+    scale_attention_by_inverse_layer: bool = False  #: and by 1 / (layer + 1)
+    tie_word_embeddings: bool = True  #: the head is the token embedding
+
+    @property
+    def mlp_dimension(self) -> int:
+        """The width of the MLP."""
+        return self.inner_dimension or 4 * self.dimension
+
+
+GPTConfig.__module__ = "kael"
+
+
+class GPT:
+    """A GPT-2 model.
+
+    One call at a time: a second thread that calls the same model waits for the first. A call from
+    ``on_token`` into the model that is generating is a :class:`kael.Error`. A model cannot be used in a child
+    made by ``fork``. It is a context manager; :meth:`close` frees the weights at once, else they go with the
+    last reference.
+    """
+
+    __module__ = "kael"
+
+    def __init__(
+        self,
+        vocab_size: int = 50257,
+        max_positions: int = 1024,
+        layers: int = 12,
+        heads: int = 12,
+        dimension: int = 768,
+        *,
+        inner_dimension: int = 0,
+        layer_norm_epsilon: float = 1e-5,
+        activation: str = "gelu_tanh",
+        scale_attention: bool = True,
+        scale_attention_by_inverse_layer: bool = False,
+        tie_word_embeddings: bool = True,
+    ) -> None:
+        """A model with random weights (normal, 0.02; GPT-2's scheme) from the stream of
+        :func:`kael.manual_seed`.
+
+        The arguments are those of :class:`kael.GPTConfig`; GPT-2 small by default.
+        """
+
+        def size(name: str, value: Any) -> int:
+            return _checks.integer(name, value, -_checks.INT64_MAX, _checks.INT64_MAX)
+
+        config = _signatures.sized(_signatures.GptConfig)
+        native().kept.kael_gpt_config_default(ctypes.byref(config))
+        config.vocab_size = size("vocab_size", vocab_size)
+        config.max_positions = size("max_positions", max_positions)
+        config.layers = size("layers", layers)
+        config.heads = size("heads", heads)
+        config.dimension = size("dimension", dimension)
+        config.inner_dimension = size("inner_dimension", inner_dimension)
+        config.layer_norm_epsilon = _checks.number("layer_norm_epsilon", layer_norm_epsilon)
+        config.activation = _signatures.ACTIVATIONS.index(
+            _checks.choice("activation", activation, _signatures.ACTIVATIONS)
+        )
+        config.scale_attention = _checks.flag("scale_attention", scale_attention)
+        config.scale_attention_by_inverse_layer = _checks.flag(
+            "scale_attention_by_inverse_layer", scale_attention_by_inverse_layer
+        )
+        config.tie_word_embeddings = _checks.flag("tie_word_embeddings", tie_word_embeddings)
+        handle = ctypes.POINTER(_signatures.GptHandle)()
+        check_status(native().released.kael_gpt_create(ctypes.byref(config), ctypes.byref(handle)))
+        self._adopt(handle)
+
+    @classmethod
+    def from_pretrained(
+        cls, folder: str | bytes | os.PathLike[Any], device: str = "cpu", dtype: str = "float32"
+    ) -> GPT:
+        """The model in ``folder``: ``model.safetensors`` (or its index and shards) and, where there is one,
+        ``config.json``; GPT-2 small without it. In evaluation mode.
+
+        float32 weights stay mapped: loading reads nothing, but truncating the file while the model lives ends
+        the process. float16 and bfloat16 weights are widened. Raises :class:`kael.Error` that names a tensor
+        which is missing, surplus or of another shape than the configuration says.
+        """
+        _checks.device(device)
+        if not isinstance(dtype, str):
+            raise TypeError(f"dtype must be a str, not {type(dtype).__name__}")
+        if dtype not in _DTYPES:
+            raise Error(f"a model cannot compute in {dtype!r} yet, expected 'float32'", ErrorCode.UNSUPPORTED)
+        path = _checks.path("folder", folder)
+        handle = ctypes.POINTER(_signatures.GptHandle)()
+        check_status(native().released.kael_gpt_load(path, len(path), _DTYPES[dtype], ctypes.byref(handle)))
+        self = cls.__new__(cls)
+        self._adopt(handle)
+        return self
+
+    def _adopt(self, handle: Any) -> None:
+        self._owned = Owned(handle, native().released.kael_gpt_free, "model")
+        self._lock = threading.Lock()  # held by the thread that uses the handle
+        self._user: int | None = None  # that thread
+        self._running = _generation.Running()
+
+    def load_gpt2(self, path: str | bytes | os.PathLike[Any]) -> None:
+        """Replaces the weights by those of one ``.safetensors`` file, under the configuration that the model
+        has.
+        """
+        file = _checks.path("path", path)
+        self._exclusively(
+            lambda handle: check_status(native().released.kael_gpt_load_weights(handle, file, len(file)))
+        )
+
+    @property
+    def config(self) -> GPTConfig:
+        """The architecture."""
+        info = _signatures.sized(_signatures.GptConfig)
+        check_status(native().kept.kael_gpt_get_config(self._pointer(), ctypes.byref(info)))
+        values = {field.name: getattr(info, field.name) for field in fields(GPTConfig)}
+        values["activation"] = _signatures.ACTIVATIONS[info.activation]
+        for name in ("scale_attention", "scale_attention_by_inverse_layer", "tie_word_embeddings"):
+            values[name] = bool(values[name])
+        return GPTConfig(**values)
+
+    @property
+    def parameter_count(self) -> int:
+        """How many parameters there are; a tied head counts once."""
+        count = ctypes.c_int64()
+        check_status(native().kept.kael_gpt_parameter_count(self._pointer(), ctypes.byref(count)))
+        return count.value
+
+    def eval(self) -> GPT:
+        """Evaluation mode, which a model is in from the start. Returns the model."""
+        return self
+
+    def __call__(self, ids: Any) -> Tensor:
+        """Logits of the next token at every position, float32.
+
+        ``ids`` of shape [T] (a list, an array or an int64 tensor) give [T, V], ids [B, T] give [B, T, V].
+        Raises :class:`kael.Error` for an id outside the vocabulary and for T of 0 or above ``max_positions``.
+        """
+        array = _checks.token_ids("ids", ids, ranks=(1, 2))
+        batch = array.shape[0] if array.ndim == 2 else 1
+        logits = ctypes.POINTER(_signatures.TensorHandle)()
+
+        def run(handle: Any) -> None:
+            check_status(
+                native().released.kael_gpt_logits(
+                    handle, _int64s(array), batch, array.shape[-1], ctypes.byref(logits)
+                )
+            )
+
+        self._exclusively(run)
+        result = Tensor._adopt(logits)
+        return result if array.ndim == 2 else result.view(*result.shape[1:])
+
+    def activations(self, ids: Any) -> dict[str, Tensor]:
+        """Every intermediate result of one forward pass over ``ids`` [T], by name and in order of computation
+        (docs/activations.md). The values are those that ``model(ids)`` computes with, to the bit.
+        """
+        array = _checks.token_ids("ids", ids)
+        handle = ctypes.POINTER(_signatures.TensorMapHandle)()
+
+        def run(model: Any) -> None:
+            check_status(
+                native().released.kael_gpt_activations(
+                    model, _int64s(array), len(array), ctypes.byref(handle)
+                )
+            )
+
+        self._exclusively(run)
+        return tensors_of(own_map(handle))
+
+    def generate(
+        self,
+        ids: Any,
+        max_tokens: int,
+        temperature: float = 1.0,
+        top_k: int = 0,
+        seed: int | None = None,
+        stop_tokens: Iterable[int] = (),
+        on_token: Callable[[int], object] | None = None,
+        *,
+        use_cache: bool = True,
+    ) -> list[int]:
+        """Continues the prompt ``ids`` (at least one id) by at most ``max_tokens`` tokens and returns the new
+        ones.
+
+        ``temperature`` 0 takes the most likely token, ties to the lowest id; else it is at least 0.001.
+        ``top_k`` of 0, or of the vocabulary's size and more, is no limit. ``seed=None`` draws a seed from the
+        stream of :func:`kael.manual_seed`; the same prompt, options and seed give the same tokens, for any
+        number of threads. One of ``stop_tokens`` ends the generation and is the last token returned; nothing
+        else does, not even ``<|endoftext|>``. Past ``max_positions`` the window slides. ``use_cache=False``
+        gives the same tokens, slowly.
+
+        ``on_token`` is called with each new token, on this thread. It continues with None or anything true,
+        stops with anything false, and an exception in it, KeyboardInterrupt too, leaves ``generate``
+        unchanged. The interpreter lock (GIL) is free except while ``on_token`` runs.
+        """
+        if on_token is not None and not callable(on_token):
+            raise TypeError(f"on_token must be callable, not {type(on_token).__name__}")
+        request = _generation.Request(ids, max_tokens, temperature, top_k, seed, stop_tokens, use_cache)
+        return self._generate(request, on_token).tokens
+
+    def generate_into(
+        self,
+        ring: TokenRing,
+        ids: Any,
+        max_tokens: int,
+        temperature: float = 1.0,
+        top_k: int = 0,
+        seed: int | None = None,
+        stop_tokens: Iterable[int] = (),
+        *,
+        use_cache: bool = True,
+    ) -> Generation:
+        """As :meth:`generate`, with each token going to ``ring``, and no Python at all on this thread until
+        the end.
+
+        Does not call ``ring.finish()``: that is the caller's, whatever happens here, when the other side may
+        see the end. ``ring.stop()`` ends the generation, which then returns what it has.
+        """
+        request = _generation.Request(ids, max_tokens, temperature, top_k, seed, stop_tokens, use_cache)
+        if ring.max_tokens < request.max_tokens:
+            raise Error(f"the ring has room for {ring.max_tokens} tokens, max_tokens is {request.max_tokens}")
+        return self._exclusively(lambda model: _generation.into_ring(model, request, ring, self._running))
+
+    def _generate(
+        self, request: _generation.Request, on_token: Callable[[int], object] | None = None
+    ) -> Generation:
+        if on_token is None:
+            return self._exclusively(lambda model: _generation.silently(model, request, self._running))
+        return self._exclusively(
+            lambda model: _generation.with_callback(model, request, on_token, self._running)
+        )
+
+    def _pointer(self) -> Any:
+        self._owned.refuse_after_fork()
+        return self._owned.pointer()
+
+    def _exclusively(self, call: Callable[[Any], _Result]) -> _Result:
+        """Runs ``call(handle)`` while no other thread uses the model."""
+        self._owned.refuse_after_fork()  # first: the lock may have been held when the process was forked
+        thread = threading.get_ident()
+        if self._user == thread:
+            raise Error("the model is generating: its on_token must not call it")
+        with self._lock:
+            self._user = thread
+            try:
+                return call(self._owned.pointer())
+            finally:
+                self._user = None
+
+    def close(self) -> None:
+        """Frees the weights. A generation that another thread runs is stopped first and fails there with a
+        :class:`kael.Error`; so does every later use. A second call does nothing."""
+        if self._owned.is_from_before_fork:
+            return
+        if self._user == threading.get_ident():
+            raise Error("the model is generating: its on_token must not close it")
+        self._running.end("the model was closed")
+        with self._lock:
+            self._owned.free()
+
+    def __enter__(self) -> GPT:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        if not self._owned.is_open or self._owned.is_from_before_fork:
+            return "<kael.GPT, closed>"
+        config = self.config
+        return (
+            f"<kael.GPT of {self.parameter_count:,} parameters: {config.layers} layers, "
+            f"{config.heads} heads, dimension {config.dimension}, {config.vocab_size} tokens, "
+            f"{config.max_positions} positions>"
+        )
+
+
+def sample_next(logits: Any, temperature: float = 1.0, top_k: int = 0, draw: float = 0.0) -> int:
+    """Picks a token from ``logits`` [V].
+
+    The most likely one, ties to the lowest id, for ``temperature`` 0; else softmax of logits / temperature
+    over the ``top_k`` largest (0: all), cut by ``draw``, a number in [0, 1). A token of probability 0 is
+    never picked. Raises :class:`kael.Error` for logits with NaN, or with nothing finite.
+    """
+    values = np.ascontiguousarray(np.asarray(logits), dtype=np.float32)
+    if values.ndim != 1:
+        raise Error(f"logits have {values.ndim} dimensions, expected 1")
+    token = ctypes.c_int64()
+    check_status(
+        native().released.kael_sample_next(
+            values.ctypes.data_as(ctypes.POINTER(ctypes.c_float)),
+            len(values),
+            _checks.number("temperature", temperature),
+            _checks.integer("top_k", top_k, 0, _checks.INT64_MAX),
+            _checks.number("draw", draw),
+            ctypes.byref(token),
+        )
+    )
+    return token.value
+
+
+def _int64s(array: np.ndarray) -> Any:
+    return array.ctypes.data_as(_signatures.Int64Pointer)

@@ -1,0 +1,47 @@
+"""Settings of the process and facts about the library."""
+
+from __future__ import annotations
+
+from kael import _checks
+from kael._errors import ErrorCode
+from kael._library import check_status, last_error, native, static_text
+
+
+def set_num_threads(count: int) -> None:
+    """Threads for one call into the library, 1 to 256. Results do not depend on it. Any thread; a call that
+    is running keeps the count it began with.
+    """
+    number = _checks.integer("count", count, -_checks.INT32_MAX, _checks.INT32_MAX)
+    check_status(native().released.kael_set_num_threads(number))
+
+
+def get_num_threads() -> int:
+    """Threads for one call: what :func:`set_num_threads` set, else ``KAEL_NUM_THREADS``, else the processors
+    that the process may use.
+    """
+    count = native().released.kael_get_num_threads()
+    if count < 1:
+        raise last_error(ErrorCode.INVALID_ARGUMENT)
+    return count
+
+
+def manual_seed(seed: int) -> None:
+    """Restarts the stream that random weights and generations without a seed draw from. Any thread."""
+    native().released.kael_manual_seed(_checks.integer("seed", seed, 0, _checks.UINT64_MAX))
+
+
+def caching_allocator_enabled() -> bool:
+    """Whether freed memory is kept for reuse; ``KAEL_NO_CACHING_ALLOCATOR`` in the environment turns that
+    off.
+    """
+    return bool(native().kept.kael_caching_allocator_enabled())
+
+
+def build_info() -> str:
+    """One line about the library: instruction set in use, compiler, kind of build."""
+    return static_text(native().kept.kael_build_info())
+
+
+def library_version() -> str:
+    """The version that the library was built as."""
+    return static_text(native().kept.kael_version())

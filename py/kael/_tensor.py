@@ -1,0 +1,273 @@
+"""Tensors: a handle to memory of the library, seen from NumPy without a copy."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+
+from kael import _checks, _signatures
+from kael._errors import Error, ErrorCode
+from kael._handles import Owned
+from kael._library import check_status, native
+
+_NUMPY_TYPES = {
+    "float32": np.dtype(np.float32),
+    "float64": np.dtype(np.float64),
+    "float16": np.dtype(np.float16),
+    "int64": np.dtype(np.int64),
+    "int32": np.dtype(np.int32),
+    "int8": np.dtype(np.int8),
+    "uint8": np.dtype(np.uint8),
+    "bool": np.dtype(np.bool_),
+}
+_ITEM_SIZES = {"bfloat16": 2, **{name: dtype.itemsize for name, dtype in _NUMPY_TYPES.items()}}
+
+
+class Tensor:
+    """An n-dimensional array in the memory of the library. Made by :func:`kael.tensor`, by loading a file, by
+    a model.
+
+    Any number of threads may read a tensor at the same time.
+    """
+
+    __module__ = "kael"
+    __slots__ = ("_dtype", "_info", "_owned")
+
+    def __init__(self) -> None:
+        raise TypeError("kael.Tensor has no constructor: use kael.tensor(data)")
+
+    @classmethod
+    def _adopt(cls, pointer: Any) -> Tensor:
+        """Takes over a handle of the library."""
+        self = object.__new__(cls)
+        self._owned = Owned(pointer, native().released.kael_tensor_free, "tensor")
+        self._info = _signatures.sized(_signatures.TensorInfo)
+        check_status(native().kept.kael_tensor_describe(pointer, ctypes.byref(self._info)))
+        self._dtype = _signatures.DTYPES[self._info.dtype]
+        return self
+
+    @property
+    def dtype(self) -> str:
+        """The type of an element, by name: ``"float32"``, ``"bfloat16"``, ``"int64"``, ..."""
+        return self._dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The size of each dimension."""
+        return tuple(self._info.shape[: self._info.rank])
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """For each dimension, how many elements lie between neighbours (NumPy counts bytes)."""
+        return tuple(self._info.strides[: self._info.rank])
+
+    @property
+    def ndim(self) -> int:
+        """How many dimensions there are."""
+        return self._info.rank
+
+    @property
+    def nbytes(self) -> int:
+        """Elements times the size of one."""
+        return self._info.byte_count
+
+    @property
+    def is_read_only(self) -> bool:
+        """True for memory that belongs to a mapped file."""
+        return bool(self._info.is_read_only)
+
+    def numel(self) -> int:
+        """How many elements there are."""
+        return self._info.element_count
+
+    def is_contiguous(self) -> bool:
+        """True for row-major elements without gaps."""
+        return bool(self._info.is_contiguous)
+
+    def view(self, *shape: int) -> Tensor:
+        """The same memory with another shape of as many elements; one dimension may be -1. A layout that
+        would need a copy is an :class:`kael.Error`.
+        """
+        sizes = [_checks.integer("a dimension", size, -1, _checks.INT64_MAX) for size in shape]
+        if len(sizes) > _signatures.MAX_RANK:
+            raise Error(f"a shape of {len(sizes)} dimensions, expected at most {_signatures.MAX_RANK}")
+        array = (ctypes.c_int64 * _signatures.MAX_RANK)(*sizes)
+        handle = ctypes.POINTER(_signatures.TensorHandle)()
+        check_status(
+            native().kept.kael_tensor_view(self._owned.pointer(), array, len(sizes), ctypes.byref(handle))
+        )
+        return Tensor._adopt(handle)
+
+    def detach(self) -> Tensor:
+        """The same memory without a history of gradients."""
+        return self
+
+    def numpy(self) -> np.ndarray:
+        """The same memory as a NumPy array: no copy, and the array keeps it alive. Memory of a mapped file is
+        read-only.
+
+        NumPy has no bfloat16: such a tensor is an :class:`kael.Error`; ``t.float().numpy()`` widens it
+        exactly.
+        """
+        if self._dtype not in _NUMPY_TYPES:
+            raise Error(
+                f"NumPy has no {self._dtype}: use t.float().numpy(), which widens it exactly",
+                ErrorCode.UNSUPPORTED,
+            )
+        return self._view(_NUMPY_TYPES[self._dtype])
+
+    def float(self) -> Tensor:
+        """As float32: itself when it is that already, else a converted copy."""
+        return self if self._dtype == "float32" else tensor(self._readable().astype(np.float32))
+
+    def tolist(self) -> Any:
+        """The elements as nested lists of Python numbers; a number for a tensor without dimensions."""
+        return self._readable().tolist()
+
+    def item(self) -> Any:
+        """The only element, as a Python number."""
+        if self.numel() != 1:
+            raise Error(f"item() needs a tensor with one element, this one has shape {list(self.shape)}")
+        return self._readable().item()
+
+    def _readable(self) -> np.ndarray:
+        if self._dtype == "bfloat16":
+            return _widen_bfloat16(self._view(np.dtype(np.uint16)))
+        return self.numpy()
+
+    def _view(self, dtype: np.dtype[Any]) -> np.ndarray:
+        if self.numel() == 0:
+            empty = np.empty(self.shape, dtype)
+            empty.flags.writeable = not self.is_read_only
+            return empty
+        return np.asarray(_Memory(self._owned, self._info, dtype))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        array = self.numpy()
+        wanted = array.dtype if dtype is None else np.dtype(dtype)
+        if copy is False and wanted != array.dtype:
+            raise ValueError(f"a tensor of {self._dtype} cannot become {wanted} without a copy")
+        return array.astype(wanted, copy=bool(copy))
+
+    def __len__(self) -> int:
+        if self.ndim == 0:
+            raise TypeError("len() of a tensor without dimensions")
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        if self._dtype == "bfloat16":
+            bits = self._view(np.dtype(np.uint16))
+            formatter: Any = {"int": lambda value: f"{float(_widen_bfloat16(np.uint16(value))):.6g}"}
+            elements = np.array2string(bits, separator=", ", prefix="tensor(", formatter=formatter)
+        else:
+            elements = np.array2string(self.numpy(), separator=", ", prefix="tensor(", precision=4)
+        return f"tensor({elements}, shape={list(self.shape)}, dtype={self._dtype})"
+
+
+class _Memory:
+    """What NumPy asks for an array over foreign memory. The array keeps this object, which keeps the tensor's
+    handle.
+    """
+
+    __slots__ = ("__array_interface__", "_owned")
+
+    def __init__(self, owned: Owned, info: Any, dtype: np.dtype[Any]) -> None:
+        owned.pointer()
+        self._owned = owned
+        self.__array_interface__ = {
+            "version": 3,
+            "data": (info.data, bool(info.is_read_only)),
+            "typestr": dtype.str,
+            "shape": tuple(info.shape[: info.rank]),
+            "strides": tuple(stride * dtype.itemsize for stride in info.strides[: info.rank]),
+        }
+
+
+def tensor(data: Any, dtype: str | None = None) -> Tensor:
+    """A new tensor with a copy of ``data``: numbers, nested lists, a NumPy array or whatever NumPy can read.
+
+    Without ``dtype`` an array keeps its own, Python floats become ``float32``, ints ``int64``, bools
+    ``bool``. With it the values are converted: to a float type they are rounded to the nearest, to an integer
+    type or bool each must be exactly representable. Raises :class:`kael.Error` for what does not fit,
+    ``TypeError`` for what is no number.
+    """
+    if dtype is not None:
+        if not isinstance(dtype, str):
+            raise TypeError(f"dtype must be a str, not {type(dtype).__name__}")
+        if dtype not in _ITEM_SIZES:
+            raise Error(f"dtype is {dtype!r}, expected one of {', '.join(_signatures.DTYPES)}")
+    if isinstance(data, Tensor):
+        data, dtype = data._readable(), dtype or data.dtype
+    has_own_type = hasattr(data, "__array__") or hasattr(data, "__array_interface__")
+    try:
+        array = np.asarray(data)
+    except ValueError:
+        raise Error("the rows of the data have different lengths") from None
+    if dtype is None:
+        dtype = _natural_dtype(array, has_own_type)
+    return _from_array(_convert(array, dtype), dtype)
+
+
+def _natural_dtype(array: np.ndarray, has_own_type: bool) -> str:
+    if not has_own_type and array.dtype == np.float64:
+        return "float32"
+    if array.dtype.name in _NUMPY_TYPES:
+        return array.dtype.name
+    _refuse_no_numbers(array)
+    raise Error(
+        f"there is no tensor of {array.dtype.name}: name a dtype, one of {', '.join(_signatures.DTYPES)}"
+    )
+
+
+def _refuse_no_numbers(array: np.ndarray) -> None:
+    if array.dtype == object and all(isinstance(item, int) for item in array.flat):
+        raise Error("the data holds an integer outside the range of int64")
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"the data must be numbers, not {array.dtype.name}")
+
+
+def _convert(array: np.ndarray, dtype: str) -> np.ndarray:
+    """As the bytes of ``dtype``; those of bfloat16 as uint16."""
+    _refuse_no_numbers(array)
+    if dtype == "bfloat16":
+        return _narrow_to_bfloat16(array.astype(np.float32))
+    wanted = _NUMPY_TYPES[dtype]
+    with np.errstate(all="ignore"):
+        converted = array.astype(wanted)
+        if wanted.kind in "biu" and not np.array_equal(converted, array):
+            raise Error(f"the data holds a value that {dtype} cannot represent")
+    return converted
+
+
+def _from_array(array: np.ndarray, dtype: str) -> Tensor:
+    rank = array.ndim
+    if rank > _signatures.MAX_RANK:
+        raise Error(f"the data has {rank} dimensions, expected at most {_signatures.MAX_RANK}")
+    array = np.ascontiguousarray(array)
+    shape = (ctypes.c_int64 * _signatures.MAX_RANK)(*array.shape)
+    handle = ctypes.POINTER(_signatures.TensorHandle)()
+    check_status(
+        native().released.kael_tensor_from_bytes(
+            _signatures.DTYPES.index(dtype),
+            shape,
+            rank,
+            array.ctypes.data,
+            array.nbytes,
+            ctypes.byref(handle),
+        )
+    )
+    return Tensor._adopt(handle)
+
+
+def _widen_bfloat16(bits: Any) -> np.ndarray:
+    return (np.asarray(bits, dtype=np.uint32) << np.uint32(16)).view(np.float32)
+
+
+def _narrow_to_bfloat16(values: np.ndarray) -> np.ndarray:
+    """Rounds to nearest, ties to even; NaN stays NaN."""
+    bits = values.view(np.uint32) if values.ndim else values.reshape(1).view(np.uint32).reshape(())
+    rounded = (bits + (np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1)))) >> np.uint32(16)
+    quiet_nan = (bits >> np.uint32(16)) | np.uint32(0x40)
+    return np.where(np.isnan(values), quiet_nan, rounded).astype(np.uint16)
