@@ -53,6 +53,7 @@ public:
         }
         place = {static_cast<std::uint32_t>(begin_),
                  static_cast<std::uint32_t>(vocabulary_.bytes_.size() - begin_)};
+        ++vocabulary_.token_count_;
     }
 
 protected:
@@ -85,7 +86,7 @@ Vocabulary Vocabulary::read(const std::filesystem::path& path) {
 }
 
 TokenIndex::TokenIndex(const Vocabulary& vocabulary) {
-    ids_.reserve(vocabulary.size());
+    ids_.reserve(vocabulary.token_count());
     for (std::size_t id = 0; id < vocabulary.size(); ++id) {
         if (const std::string_view token = vocabulary.token(id); !token.empty()) {
             ids_.emplace(token, static_cast<TokenId>(id));

@@ -29,6 +29,7 @@ public:
 
     // One more than the highest id.
     [[nodiscard]] std::size_t size() const noexcept { return tokens_.size(); }
+    [[nodiscard]] std::size_t token_count() const noexcept { return token_count_; }
     // The bytes of a token; empty when no token has the id, which is less than size().
     [[nodiscard]] std::string_view token(std::size_t id) const noexcept {
         const Place place = tokens_[id];
@@ -44,6 +45,7 @@ private:
 
     std::string bytes_; // of all tokens, one behind the other in the order of the file
     std::vector<Place> tokens_;
+    std::size_t token_count_ = 0;
 };
 
 // Ids by token. Refers to the bytes of its vocabulary, which must outlive it unmoved.
