@@ -22,7 +22,7 @@ constexpr std::size_t kMaxTreeFileBytes = std::size_t{16} << 20;
 [[noreturn]] void fail_at(const std::filesystem::path& path, std::size_t offset,
                           const std::string& reason) {
     std::ostringstream message;
-    message << in_quotes(path.native()) << ": byte " << offset << ": " << reason;
+    message << path.string() << ": byte " << offset << ": " << reason;
     throw Error(ErrorCode::invalid_file, __FILE__, __LINE__, "well-formed JSON", message.str());
 }
 
