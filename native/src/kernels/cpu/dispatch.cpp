@@ -1,0 +1,84 @@
+// Which table runs: the widest that the processor has, or the one that KAEL_ISA names.
+#include <string>
+#include <string_view>
+
+#include "kael/error.h"
+
+#include "base/environment.h"
+#include "kernels/cpu/kernels.h"
+#include "kernels/cpu/tables.h"
+
+namespace kael::kernels {
+
+namespace {
+
+constexpr std::string_view kKnownNames[] = {"baseline", "x86-64-v3", "x86-64-v4"};
+
+// __builtin_cpu_supports also asks whether the operating system saves the registers.
+bool runs_x86_v3() {
+#if defined(__x86_64__)
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#else
+    return false;
+#endif
+}
+
+bool runs_x86_v4() {
+#if defined(__x86_64__)
+    return runs_x86_v3() && __builtin_cpu_supports("avx512f") &&
+           __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+           __builtin_cpu_supports("avx512vl");
+#else
+    return false;
+#endif
+}
+
+const CpuKernels& choose() {
+    const CpuKernelTables available = available_cpu_kernels();
+    const std::string wanted = environment_variable("KAEL_ISA").value_or("");
+    if (wanted.empty()) {
+        return *available.tables[0];
+    }
+    std::string names;
+    for (int i = 0; i < available.count; ++i) {
+        if (wanted == available.tables[i]->name) {
+            return *available.tables[i];
+        }
+        names += i == 0 ? "" : ", ";
+        names += available.tables[i]->name;
+    }
+    bool known = false;
+    for (const std::string_view name : kKnownNames) {
+        known = known || name == wanted;
+    }
+    KAEL_CHECK_AS(known ? ErrorCode::unsupported : ErrorCode::invalid_argument, false,
+                  "the environment variable KAEL_ISA is \""
+                      << wanted << "\", "
+                      << (known ? "which this processor or build does not run"
+                                : "which is no instruction set of kael")
+                      << "; expected one of: " << names);
+    return *available.tables[0];
+}
+
+} // namespace
+
+CpuKernelTables available_cpu_kernels() {
+    CpuKernelTables available{};
+#if defined(__x86_64__)
+    if (runs_x86_v4()) {
+        available.tables[available.count++] = &kX86V4Kernels;
+    }
+    if (runs_x86_v3()) {
+        available.tables[available.count++] = &kX86V3Kernels;
+    }
+#endif
+    available.tables[available.count++] = &kBaselineKernels;
+    return available;
+}
+
+const CpuKernels& cpu_kernels() {
+    static const CpuKernels& chosen = choose();
+    return chosen;
+}
+
+} // namespace kael::kernels

@@ -1,0 +1,195 @@
+// One register of floats of the instruction set that this translation unit is compiled for. The
+// files of this folder are compiled once per instruction set, each time in a namespace of its own
+// (KAEL_INSTRUCTION_SET) and with internal linkage. They use nothing of the standard library but
+// <cstdint>: an inline function shared with other units could carry wide instructions into them.
+#pragma once
+
+#include <cstdint>
+
+#if defined(__AVX512F__) || (defined(__AVX2__) && defined(__FMA__))
+#include <immintrin.h>
+#elif defined(__ARM_NEON)
+#include <arm_neon.h>
+#endif
+
+#include "kernels/cpu/kernels.h"
+
+namespace kael::kernels::KAEL_INSTRUCTION_SET {
+namespace {
+
+using Index = std::int64_t;
+
+#if defined(__AVX512F__)
+constexpr int kWidth = 16; // floats in a register
+constexpr bool kManyRegisters = true;
+#elif defined(__AVX2__) && defined(__FMA__)
+constexpr int kWidth = 8;
+constexpr bool kManyRegisters = false;
+#else
+constexpr int kWidth = 4;
+#if defined(__x86_64__) || defined(__i386__)
+constexpr bool kManyRegisters = false; // 16
+#else
+constexpr bool kManyRegisters = true; // 32
+#endif
+#endif
+
+// Sums over a long axis run in 16 lanes whatever the width of a register.
+constexpr int kLanes = 16;
+constexpr int kParts = kLanes / kWidth; // registers that make 16 lanes
+
+typedef float Vector __attribute__((vector_size(kWidth * 4)));
+typedef std::int32_t IntVector __attribute__((vector_size(kWidth * 4)));
+// For loads and stores at any address.
+typedef float UnalignedVector __attribute__((vector_size(kWidth * 4), aligned(4), may_alias));
+typedef std::int32_t UnalignedIntVector
+    __attribute__((vector_size(kWidth * 4), aligned(4), may_alias));
+
+constexpr Index smaller(Index a, Index b) {
+    return a < b ? a : b;
+}
+constexpr Index larger(Index a, Index b) {
+    return a > b ? a : b;
+}
+constexpr Index round_up(Index n, Index multiple) {
+    return (n + multiple - 1) / multiple * multiple;
+}
+
+inline Vector load(const float* p) {
+    return *reinterpret_cast<const UnalignedVector*>(p);
+}
+inline void store(float* p, Vector v) {
+    *reinterpret_cast<UnalignedVector*>(p) = v;
+}
+
+inline Vector as_float(IntVector v) {
+    return __builtin_bit_cast(Vector, v);
+}
+inline IntVector as_int(Vector v) {
+    return __builtin_bit_cast(IntVector, v);
+}
+
+#if defined(__AVX512F__)
+
+inline Vector broadcast(float value) {
+    return _mm512_set1_ps(value);
+}
+// a * b + c, rounded once.
+inline Vector fused(Vector a, Vector b, Vector c) {
+    return _mm512_fmadd_ps(a, b, c);
+}
+inline __mmask16 first_lanes(Index count) {
+    return static_cast<__mmask16>((1u << count) - 1u);
+}
+// The first `count` (0 to kWidth) floats at p, zeros after them; nothing else is touched.
+inline Vector load_first(const float* p, Index count) {
+    return _mm512_maskz_loadu_ps(first_lanes(count), p);
+}
+inline void store_first(float* p, Vector v, Index count) {
+    _mm512_mask_storeu_ps(p, first_lanes(count), v);
+}
+
+#elif defined(__AVX2__) && defined(__FMA__)
+
+inline Vector broadcast(float value) {
+    return _mm256_set1_ps(value);
+}
+inline Vector fused(Vector a, Vector b, Vector c) {
+    return _mm256_fmadd_ps(a, b, c);
+}
+inline __m256i first_lanes(Index count) {
+    static const std::int32_t kMasks[16] = {-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0};
+    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(kMasks + 8 - count));
+}
+inline Vector load_first(const float* p, Index count) {
+    return _mm256_maskload_ps(p, first_lanes(count));
+}
+inline void store_first(float* p, Vector v, Index count) {
+    _mm256_maskstore_ps(p, first_lanes(count), v);
+}
+
+#else
+
+inline Vector broadcast(float value) {
+    return Vector{value, value, value, value};
+}
+inline Vector fused(Vector a, Vector b, Vector c) {
+#if defined(__ARM_NEON)
+    return vfmaq_f32(c, a, b);
+#else
+    return a * b + c; // two roundings: this instruction set has no fused multiply-add
+#endif
+}
+inline Vector load_first(const float* p, Index count) {
+    Vector v{};
+    for (int i = 0; i < kWidth; ++i) {
+        if (i < count) {
+            v[i] = p[i];
+        }
+    }
+    return v;
+}
+inline void store_first(float* p, Vector v, Index count) {
+    for (int i = 0; i < kWidth; ++i) {
+        if (i < count) {
+            p[i] = v[i];
+        }
+    }
+}
+
+#endif
+
+inline Vector absolute(Vector v) {
+    return as_float(as_int(v) & 0x7fffffff);
+}
+// NaN in v stays.
+inline Vector at_least(Vector v, Vector bound) {
+    return v < bound ? bound : v;
+}
+inline Vector at_most(Vector v, Vector bound) {
+    return v > bound ? bound : v;
+}
+
+// 16 lanes added in halves: l[i] + l[i + 8], then + 4, + 2, + 1.
+inline float add_lanes(const Vector (&lanes)[kParts]) {
+    float sums[kLanes];
+    for (int part = 0; part < kParts; ++part) {
+        store(sums + part * kWidth, lanes[part]);
+    }
+    for (int half = kLanes / 2; half > 0; half /= 2) {
+        for (int i = 0; i < half; ++i) {
+            sums[i] += sums[i + half];
+        }
+    }
+    return sums[0];
+}
+
+// Calls body(i, load, store) over [0, n) a register at a time, the last one partial.
+template <typename Body>
+inline void for_each_vector(Index n, Body body) {
+    Index i = 0;
+    for (; i + kWidth <= n; i += kWidth) {
+        body([i](const float* p) { return load(p + i); },
+             [i](float* p, Vector v) { store(p + i, v); });
+    }
+    if (const Index rest = n - i; rest > 0) {
+        body([i, rest](const float* p) { return load_first(p + i, rest); },
+             [i, rest](float* p, Vector v) { store_first(p + i, v, rest); });
+    }
+}
+
+// Runs Kernel<n>::run(arguments...) for 1 <= n <= Most: a tile with a number of rows that the
+// compiler knows.
+template <template <int> class Kernel, int Most, typename... Arguments>
+inline void run_tile(Index n, Arguments... arguments) {
+    if constexpr (Most > 1) {
+        if (n < Most) {
+            run_tile<Kernel, Most - 1>(n, arguments...);
+            return;
+        }
+    }
+    Kernel<Most>::run(arguments...);
+}
+
+} // namespace
+} // namespace kael::kernels::KAEL_INSTRUCTION_SET

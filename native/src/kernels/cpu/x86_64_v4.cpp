@@ -1,0 +1,12 @@
+// AVX-512 (F, BW, DQ, VL); compiled with the flags in instruction_sets.cmake.
+#if defined(__x86_64__)
+#define KAEL_INSTRUCTION_SET x86_64_v4
+#include "kernels/cpu/lanes/table.h"
+#include "kernels/cpu/tables.h"
+
+namespace kael::kernels {
+
+constexpr CpuKernels kX86V4Kernels = x86_64_v4::make_table("x86-64-v4");
+
+} // namespace kael::kernels
+#endif

@@ -1,0 +1,70 @@
+// The tables among each other, and the probes.
+#include <algorithm>
+
+#include "kernels/kernel_test.h"
+
+namespace kael::kernels {
+
+namespace {
+
+class Tables : public KernelTest {};
+
+TEST_P(Tables, ReadStreamDependsOnEveryFloat) {
+    std::vector<float> data(8192, 0.0f);
+    const float before = kernels().read_stream(data.data(), 8192);
+    for (std::size_t i = 0; i < data.size(); i += 7) {
+        data[i] = 1.0f;
+        EXPECT_NE(kernels().read_stream(data.data(), 8192), before) << i;
+        data[i] = 0.0f;
+    }
+}
+
+TEST_P(Tables, MultiplyAddLoopCountsOperations) {
+    EXPECT_GT(kernels().multiply_add_loop(10), 0);
+    EXPECT_EQ(kernels().multiply_add_loop(10) % 2, 0);
+}
+
+TEST_P(Tables, PanelsDivideTheWidthsOfGpt2) {
+    for (const std::int64_t width : {768, 2304, 3072}) {
+        EXPECT_EQ(width % kernels().matmul_panel, 0);
+    }
+}
+
+KAEL_FOR_EVERY_TABLE(Tables);
+
+TEST(CpuKernels, TheBaselineIsAlwaysThere) {
+    const CpuKernelTables available = available_cpu_kernels();
+    ASSERT_GE(available.count, 1);
+    EXPECT_STREQ(available.tables[available.count - 1]->name, "baseline");
+}
+
+// With fused multiply-adds a result is the same on every processor.
+TEST(CpuKernels, FusedTablesAgreeToTheBit) {
+#if !defined(__x86_64__)
+    GTEST_SKIP() << "one table only";
+#endif
+    const std::vector<const CpuKernels*> tables = every_table();
+    if (tables.size() < 3) {
+        GTEST_SKIP() << "this processor runs fewer than two tables with fused multiply-adds";
+    }
+    std::mt19937 generator(7);
+    std::normal_distribution<float> normal;
+    std::vector<float> input(20000);
+    std::generate(input.begin(), input.end(), [&] { return normal(generator) * 4.0f; });
+    const auto run = [&](const CpuKernels& kernels) {
+        std::vector<float> result = input;
+        kernels.gelu_tanh(result.data(), 5000);
+        kernels.gelu_erf(result.data() + 5000, 5000);
+        kernels.softmax(result.data() + 10000, 1000);
+        kernels.layer_norm(result.data() + 12000, input.data(), input.data() + 3000, 1e-5f, 1001,
+                           result.data() + 14000);
+        return result;
+    };
+    const std::vector<float> widest = run(*tables[0]);
+    const std::vector<float> narrower = run(*tables[1]);
+    EXPECT_TRUE(same_bits(narrower.data(), widest.data(), static_cast<std::int64_t>(input.size())));
+}
+
+} // namespace
+
+} // namespace kael::kernels
