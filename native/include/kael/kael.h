@@ -176,17 +176,18 @@ KAEL_API kael_status kael_tensor_map_create(kael_tensor_map** map);
 /* Adds a tensor (shared, not copied). A name that is there already is an error. */
 KAEL_API kael_status kael_tensor_map_add(kael_tensor_map* map, const char* name,
                                          int64_t name_length, const kael_tensor* tensor);
+/* A key that is there already is an error. */
 KAEL_API kael_status kael_tensor_map_add_metadata(kael_tensor_map* map, const char* key,
                                                   int64_t key_length, const char* value,
                                                   int64_t value_length);
 KAEL_API kael_status kael_tensor_map_size(const kael_tensor_map* map, int64_t* count);
-/* Name and tensor at an index in [0, size). The name is valid while the map lives; the tensor is a
- * new handle. */
+/* Name and tensor at an index in [0, size). The name is valid until the map changes or is freed; the
+ * tensor is a new handle. */
 KAEL_API kael_status kael_tensor_map_get(const kael_tensor_map* map, int64_t index,
                                          const char** name, int64_t* name_length,
                                          kael_tensor** tensor);
 KAEL_API kael_status kael_tensor_map_metadata_size(const kael_tensor_map* map, int64_t* count);
-/* Key and value are valid while the map lives. */
+/* Key and value are valid until the map changes or is freed. */
 KAEL_API kael_status kael_tensor_map_get_metadata(const kael_tensor_map* map, int64_t index,
                                                   const char** key, int64_t* key_length,
                                                   const char** value, int64_t* value_length);
