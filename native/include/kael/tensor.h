@@ -75,7 +75,9 @@ public:
     // Copies row-major bytes; there must be exactly as many as shape and dtype need.
     [[nodiscard]] static Tensor from_bytes(const void* bytes, std::int64_t count, Shape shape,
                                            DType dtype);
-    // A view of existing storage; every element must lie inside it and be aligned for `dtype`.
+    // A view of existing storage; every element must lie inside it and be aligned for `dtype`, no
+    // stride may be negative. Several elements may share memory. An empty tensor has the strides
+    // of contiguous_strides, whatever is given.
     [[nodiscard]] static Tensor from_storage(std::shared_ptr<Storage> storage, DType dtype,
                                              Shape shape, Shape strides, std::int64_t offset);
 

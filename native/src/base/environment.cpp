@@ -5,6 +5,8 @@
 
 #include "kael/error.h"
 
+#include "base/in_quotes.h"
+
 namespace kael {
 
 std::optional<std::string> environment_variable(const char* name) {
@@ -24,8 +26,8 @@ std::optional<int> environment_integer(const char* name, int least, int most) {
     const char* end = text->data() + text->size();
     const auto [stop, failure] = std::from_chars(text->data(), end, number);
     KAEL_CHECK(failure == std::errc{} && stop == end && number >= least && number <= most,
-               "the environment variable " << name << " is \"" << *text
-                                           << "\", expected a whole number from " << least << " to "
+               "the environment variable " << name << " is " << in_quotes(*text)
+                                           << ", expected a whole number from " << least << " to "
                                            << most);
     return number;
 }

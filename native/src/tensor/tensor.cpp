@@ -1,6 +1,8 @@
 #include "kael/tensor.h"
 
+#include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "kael/error.h"
 
@@ -11,24 +13,13 @@ namespace kael {
 
 namespace {
 
-// The offset of the last element, in elements; refuses strides that cannot be walked in 64 bits,
-// also where a dimension of 0 leaves nothing to walk.
-std::int64_t last_offset(const Shape& shape, const Shape& strides, std::int64_t offset) {
-    KAEL_CHECK(strides.size() == shape.size(), strides.size()
-                                                   << " strides for the shape " << to_string(shape)
-                                                   << ", expected " << shape.size());
-    KAEL_CHECK(offset >= 0, "the offset " << offset << " is negative");
-    std::int64_t last = offset;
-    for (std::size_t i = 0; i < shape.size(); ++i) {
-        KAEL_CHECK(strides[i] >= 0, "the strides " << to_string(strides) << " have a negative one");
-        const std::int64_t dimension = std::max<std::int64_t>(shape[i], 1);
-        const std::optional<std::int64_t> reach = try_multiply(dimension, strides[i]);
-        const std::optional<std::int64_t> sum =
-            reach.has_value() ? try_add(last, *reach - strides[i]) : std::nullopt;
-        KAEL_CHECK(sum.has_value(), "the shape " << to_string(shape) << " with strides "
-                                                 << to_string(strides)
-                                                 << " reaches beyond 64 bits");
-        last = *sum;
+// The offset of the last element, in elements; nothing when that does not fit in 64 bits.
+std::optional<std::int64_t> last_offset(const Shape& shape, const Shape& strides,
+                                        std::int64_t offset) {
+    std::optional<std::int64_t> last = offset;
+    for (std::size_t i = 0; i < shape.size() && last.has_value(); ++i) {
+        const std::optional<std::int64_t> reach = try_multiply(shape[i] - 1, strides[i]);
+        last = reach.has_value() ? try_add(*last, *reach) : std::nullopt;
     }
     return last;
 }
@@ -54,8 +45,8 @@ Tensor Tensor::zeros(Shape shape, DType dtype) {
 
 Tensor Tensor::from_bytes(const void* bytes, std::int64_t count, Shape shape, DType dtype) {
     const std::int64_t wanted = kael::byte_count(shape, dtype);
-    KAEL_CHECK(count == wanted, count << " bytes for a " << name(dtype) << " tensor of shape "
-                                      << to_string(shape) << ", expected " << wanted);
+    KAEL_CHECK(count == wanted, count << " bytes for shape " << to_string(shape) << " and dtype "
+                                      << name(dtype) << ", expected " << wanted);
     KAEL_CHECK(bytes != nullptr || count == 0, count << " bytes at a null address");
     Tensor tensor = empty(std::move(shape), dtype);
     if (count > 0) {
@@ -67,19 +58,36 @@ Tensor Tensor::from_bytes(const void* bytes, std::int64_t count, Shape shape, DT
 Tensor Tensor::from_storage(std::shared_ptr<Storage> storage, DType dtype, Shape shape,
                             Shape strides, std::int64_t offset) {
     KAEL_CHECK(storage != nullptr, "a tensor without storage");
+    KAEL_CHECK(strides.size() == shape.size(), strides.size()
+                                                   << " strides for the shape " << to_string(shape)
+                                                   << ", expected " << shape.size());
+    const bool forwards =
+        offset >= 0 && std::all_of(strides.begin(), strides.end(), [](auto s) { return s >= 0; });
+    KAEL_CHECK(forwards, "the strides " << to_string(strides) << " with offset " << offset
+                                        << " have a negative one");
     const std::int64_t item = item_size(dtype);
     const std::int64_t numel = kael::byte_count(shape, dtype) / item;
-    const std::int64_t last = last_offset(shape, strides, offset);
-    // An empty tensor may point at the end of its storage, not beyond.
     const std::int64_t room = storage->byte_count() / item;
-    KAEL_CHECK(numel == 0 ? offset <= room : last < room,
-               "a " << name(dtype) << " tensor of shape " << to_string(shape) << ", strides "
-                    << to_string(strides) << " and offset " << offset << " reaches element "
-                    << (numel == 0 ? offset : last) << " of a storage with room for " << room);
-    const auto address = reinterpret_cast<std::uintptr_t>(storage->data());
-    KAEL_CHECK(numel == 0 || address % static_cast<std::uintptr_t>(item) == 0,
-               "a " << name(dtype) << " tensor on memory that is not aligned to " << item
-                    << " bytes");
+    if (numel == 0) {
+        strides = contiguous_strides(shape);
+        KAEL_CHECK(offset <= room, "an empty tensor of dtype "
+                                       << name(dtype) << " at element " << offset
+                                       << " of a storage with room for " << room);
+    } else {
+        const std::optional<std::int64_t> last = last_offset(shape, strides, offset);
+        KAEL_CHECK(last.has_value() && *last < room,
+                   "a tensor of dtype " << name(dtype) << ", shape " << to_string(shape)
+                                        << ", strides " << to_string(strides) << " and offset "
+                                        << offset << " leaves its storage, which has room for "
+                                        << room << " elements");
+        // A stride that is never walked may be anything: bounded, no later product overflows.
+        std::transform(strides.begin(), strides.end(), strides.begin(),
+                       [room](std::int64_t stride) { return std::min(stride, room); });
+        const auto address = reinterpret_cast<std::uintptr_t>(storage->data());
+        KAEL_CHECK(address % static_cast<std::uintptr_t>(item) == 0,
+                   "a tensor of dtype " << name(dtype) << " on memory that is not aligned to "
+                                        << item << " bytes");
+    }
     Tensor tensor;
     tensor.storage_ = std::move(storage);
     tensor.dtype_ = dtype;
@@ -125,7 +133,7 @@ Tensor Tensor::clone() const {
 
 void Tensor::check_type(bool matches) const {
     KAEL_CHECK(defined(), "an undefined tensor");
-    KAEL_CHECK(matches, "a " << name(dtype_) << " tensor read as another type");
+    KAEL_CHECK(matches, "a tensor of dtype " << name(dtype_) << " read as another type");
 }
 
 void Tensor::check_writable() const {

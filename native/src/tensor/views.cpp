@@ -1,5 +1,6 @@
 // Views: new shape, strides and offset over the same storage. Each is derived from a valid view by
-// steps that cannot leave it, so nothing is checked twice.
+// steps that cannot leave it, so nothing is checked twice. Products of a dimension and its stride
+// stay below four times the storage's bytes, or the 63 bits of contiguous_strides.
 #include <algorithm>
 
 #include "kael/error.h"
@@ -64,9 +65,10 @@ Tensor Tensor::derive(Shape shape, Shape strides, std::int64_t offset) const {
     view.storage_ = storage_;
     view.dtype_ = dtype_;
     view.numel_ = element_count(shape);
+    // Nothing bounds where an empty view would begin or how far apart its elements would be.
+    view.offset_ = view.numel_ == 0 ? offset_ : offset;
+    view.strides_ = view.numel_ == 0 ? contiguous_strides(shape) : std::move(strides);
     view.shape_ = std::move(shape);
-    view.strides_ = std::move(strides);
-    view.offset_ = offset;
     return view;
 }
 
@@ -113,9 +115,7 @@ Tensor Tensor::slice(int dimension, std::int64_t start, std::int64_t end, std::i
     Shape strides = strides_;
     shape[sliced] = (last - first + stride - 1) / stride;
     strides[sliced] *= stride;
-    // An empty slice stays where the tensor begins: one past its end may be outside the storage.
-    const std::int64_t offset = first == last ? offset_ : offset_ + first * strides_[sliced];
-    return derive(std::move(shape), std::move(strides), offset);
+    return derive(std::move(shape), std::move(strides), offset_ + first * strides_[sliced]);
 }
 
 Tensor Tensor::select(int dimension, std::int64_t index) const {
