@@ -1,0 +1,60 @@
+from conan import ConanFile
+from conan.tools.build import can_run, check_min_cppstd
+from conan.tools.cmake import CMake, CMakeDeps, CMakeToolchain
+from conan.tools.files import copy, load
+
+
+class Kael(ConanFile):
+    name = "kael"
+    description = "Tensors, autograd and GPT-2 in C++20 behind a C ABI"
+    license = "MIT"
+    settings = "os", "arch", "compiler", "build_type"
+    options = {"with_benchmarks": [True, False]}
+    default_options = {"with_benchmarks": False}
+    exports = "VERSION"
+    exports_sources = "CMakeLists.txt", "VERSION", "LICENSE", "cmake/*", "native/*", "tests/*"
+
+    def set_version(self):
+        self.version = load(self, f"{self.recipe_folder}/VERSION").strip()
+
+    def requirements(self):
+        self.requires("nlohmann_json/[>=3.11 <4]", visible=False)
+
+    def build_requirements(self):
+        self.test_requires("gtest/[>=1.12 <2]")
+        if self.options.with_benchmarks:
+            self.test_requires("benchmark/[>=1.7 <2]")
+
+    def validate(self):
+        check_min_cppstd(self, 20)
+
+    def layout(self):
+        # Not cmake_layout: `-of build/<preset>` is the preset's own tree, where CMakeLists.txt looks for conan/.
+        self.folders.build = "."
+        self.folders.generators = "conan"
+
+    def generate(self):
+        CMakeDeps(self).generate()
+        toolchain = CMakeToolchain(self)
+        toolchain.user_presets_path = False
+        toolchain.generate()
+
+    def build(self):
+        cmake = CMake(self)
+        cmake.configure(variables={"KAEL_BUILD_BENCHMARKS": bool(self.options.with_benchmarks)})
+        cmake.build()
+        if can_run(self):
+            cmake.ctest(["--output-on-failure"])
+
+    def package(self):
+        copy(self, "LICENSE", self.source_folder, f"{self.package_folder}/licenses")
+        CMake(self).install()
+
+    def package_info(self):
+        # The package brings its own CMake configuration; these are for other build systems.
+        self.cpp_info.set_property("cmake_find_mode", "none")
+        self.cpp_info.builddirs = ["lib/cmake/kael"]
+        self.cpp_info.components["kael"].libs = ["kael_core"]
+        self.cpp_info.components["capi"].libs = ["kael"]
+        if self.settings.os == "Linux":
+            self.cpp_info.components["kael"].system_libs = ["pthread"]
