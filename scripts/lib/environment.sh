@@ -1,0 +1,186 @@
+# shellcheck shell=bash
+# Sourced by the scripts: `prepare` finds or makes what they need, which is the system's packages, .venv (Python) and
+# build/<preset> (the library). What it says goes to stderr, one line a step; a step's whole output is in build/log/.
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd -P)
+venv_python=$root/.venv/bin/python
+logs=$root/build/log
+mkdir -p "$logs"
+
+say() { printf '%s\n' "$*" >&2; }
+fail() { say "scripts/${0##*/}: $*"; exit 1; }
+wrong_argument() { say "scripts/${0##*/}: $*"; exit 2; }
+have() { command -v "$1" >/dev/null 2>&1; }
+in_root() (cd "$root" && "$@")
+
+# show_help "$@": answers --help with the comment at the top of the script.
+show_help() {
+  case "${1:-}" in
+    -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit 0 ;;
+  esac
+}
+
+# try_step LOG TEXT COMMAND...: says TEXT, keeps the command's output in build/log/LOG.txt, returns its status.
+try_step() {
+  local log=$logs/$1.txt
+  say "$2"
+  shift 2
+  "$@" >"$log" 2>&1 </dev/null
+}
+
+# step LOG TEXT COMMAND...: the same; a failure shows the whole output and ends the script.
+step() {
+  if ! try_step "$@"; then
+    cat "$logs/$1.txt" >&2
+    fail "failed: $2 (the output above is in build/log/$1.txt)"
+  fi
+}
+
+# ---- The system's packages, by their Debian and Ubuntu names ----
+
+includes() { printf '#include <%s>\n' "$1" | "${CXX:-c++}" -E -x c++ - >/dev/null 2>&1; }
+has_clang_runtime() {
+  local name
+  for name in libclang_rt.fuzzer.a "libclang_rt.fuzzer-$(uname -m).a"; do
+    [ ! -e "$(clang++-19 -print-file-name="$name" 2>/dev/null)" ] || return 0
+  done
+  return 1
+}
+
+has_package() {
+  case $1 in
+    g++) have "${CXX:-c++}" ;;
+    ninja-build) have ninja ;;
+    nlohmann-json3-dev) includes nlohmann/json.hpp ;;
+    libgtest-dev) includes gtest/gtest.h ;;
+    libgmock-dev) includes gmock/gmock.h ;;
+    clang-19) have clang++-19 ;;
+    libclang-rt-19-dev) has_clang_runtime ;;
+    llvm-19) have llvm-cov-19 && have llvm-profdata-19 ;;
+    python3-venv) python3 -c 'import ensurepip, venv' >/dev/null 2>&1 ;;
+    *) have "$1" ;;
+  esac
+}
+
+missing_packages() {
+  local package
+  for package in "$@"; do has_package "$package" || printf '%s\n' "$package"; done
+}
+
+# need_packages NAME...: installs what is missing as root (in CI also through sudo), else says how and ends.
+need_packages() {
+  local missing sudo=''
+  read -r -d '' -a missing < <(missing_packages "$@") || true
+  [ ${#missing[@]} -gt 0 ] || return 0
+  have apt-get || fail "missing: ${missing[*]} (Debian's names); install them with this system's package manager"
+  [ "$(id -u)" = 0 ] || sudo=sudo
+  if [ -n "${KAEL_NO_INSTALL:-}" ] || { [ -n "$sudo" ] && ! { [ -n "${CI:-}" ] && sudo -n true 2>/dev/null; }; }; then
+    say "scripts/${0##*/}: system packages are missing. This installs them:"
+    say "$sudo${sudo:+ }apt-get update && $sudo${sudo:+ }apt-get install -y --no-install-recommends ${missing[*]}"
+    exit 1
+  fi
+  step apt-update "Updating the list of system packages" $sudo apt-get update -q
+  step apt-install "Installing system packages: ${missing[*]}" \
+    $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "${missing[@]}"
+  read -r -d '' -a missing < <(missing_packages "$@") || true
+  [ ${#missing[@]} = 0 ] || fail "installed, but still not found: ${missing[*]}"
+}
+
+# ---- Python: .venv with pinned requirements ----
+
+has_python() { "$venv_python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; }
+
+# need_python serve|test: what the server needs to run; or that and what the tests need.
+need_python() {
+  local requirements=server/requirements.txt
+  if [ "$1" = test ]; then requirements=packaging/requirements/test.txt; fi
+  if ! has_python; then
+    python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
+      fail "Python 3.11 or newer is needed; $(command -v python3) is $(python3 --version)"
+    rm -rf "$root/.venv"
+    step venv "Creating the Python environment .venv" python3 -m venv "$root/.venv"
+  fi
+  # The copy made after the last installation says what is there.
+  if ! cmp -s "$root/$requirements" "$root/.venv/installed-$1.txt"; then
+    step pip "Installing Python packages from $requirements" \
+      "$venv_python" -m pip install --disable-pip-version-check --no-input --require-hashes -r "$root/$requirements"
+    cp "$root/$requirements" "$root/.venv/installed-$1.txt"
+    if [ "$1" = test ]; then cp "$root/server/requirements.txt" "$root/.venv/installed-serve.txt"; fi
+  fi
+}
+
+# exec_python ARGUMENT...: becomes the environment's interpreter; kael and the server are found whatever the current folder is.
+exec_python() { exec env "PYTHONPATH=$root/py:$root${PYTHONPATH:+:$PYTHONPATH}" "$venv_python" -P "$@"; }
+
+# ---- The library ----
+
+cached() { grep -qxF "$2" "$root/build/$1/CMakeCache.txt" 2>/dev/null; }
+has_conan_toolchain() { [ -e "$root/build/$1/conan/conan_toolchain.cmake" ]; }
+
+# configure PRESET [-D...]: afresh where the checkout has moved, for CMake refuses the cache of another folder.
+configure() {
+  local preset=$1 fresh=''
+  shift
+  cached "$preset" "CMAKE_HOME_DIRECTORY:INTERNAL=$root" || fresh=--fresh
+  step "configure-$preset" "Configuring build/$preset" in_root cmake $fresh --preset "$preset" "$@"
+}
+
+# compile PRESET [OPTION...]
+compile() { step "build-$1" "Building build/$1" in_root cmake --build --preset "$@"; }
+
+# need_cpu_build serve|test: build/cpu up to date, with the tests or without.
+need_cpu_build() {
+  local tests=OFF
+  if [ "$1" = test ]; then tests=ON; fi
+  if ! [ -e "$root/build/cpu/build.ninja" ] || ! cached cpu "CMAKE_HOME_DIRECTORY:INTERNAL=$root" ||
+    { [ $tests = ON ] && ! cached cpu KAEL_BUILD_TESTS:BOOL=ON; }; then
+    # Warnings of a compiler that nobody has tried yet must not keep a newcomer from a build.
+    configure cpu "-DKAEL_BUILD_TESTS=$tests" "-DKAEL_WARNINGS_AS_ERRORS=${CI:+ON}"
+  fi
+  if [ $tests = ON ]; then compile cpu; else compile cpu --target kael; fi
+  export KAEL_LIBRARY=${KAEL_LIBRARY:-$root/build/cpu/libkael.so}
+}
+
+# conan_install PRESET: the C++ libraries from Conan, whose cache stays in this checkout.
+conan_install() {
+  export CONAN_HOME=${CONAN_HOME:-$root/build/conan-home}
+  conan profile detect --exist-ok >"$logs/conan-profile.txt" 2>&1 &&
+    try_step conan "Installing C++ libraries with Conan" \
+      conan install "$root" --build=missing -s compiler.cppstd=20 -of "$root/build/$1" &&
+    rm -f "$root/build/$1/CMakeCache.txt"
+}
+
+# prepare LIBRARY PYTHON [PACKAGE...]
+#   LIBRARY  serve: build/cpu without tests; test: with them; tools: what any preset needs, nothing built; none
+#   PYTHON   serve: the server's environment; test: that of the tests
+#   PACKAGE  further system packages
+# C++ libraries that the system lacks come from Conan where there is one, else from apt.
+prepare() {
+  local library=$1 python=$2 packages=() libraries=()
+  shift 2
+  packages=("$@")
+  # Two scripts at once in one checkout wait for each other here, and only here.
+  if have flock; then
+    exec 9>"$root/build/.lock"
+    flock 9
+  fi
+  has_python || packages+=(python3 python3-venv)
+  [ "$library" = none ] || packages+=(g++ cmake ninja-build)
+  case $library in
+    serve) libraries=(nlohmann-json3-dev) ;;
+    test | tools) libraries=(nlohmann-json3-dev libgtest-dev libgmock-dev) ;;
+  esac
+  if [ "$library" != tools ] && has_conan_toolchain cpu; then
+    libraries=()
+  elif [ "$library" != tools ] && have conan && [ -n "$(missing_packages "${libraries[@]}")" ]; then
+    need_packages "${packages[@]}"
+    if conan_install cpu; then libraries=(); fi
+  fi
+  need_packages ${packages[@]+"${packages[@]}"} ${libraries[@]+"${libraries[@]}"}
+  need_python "$python"
+  case $library in
+    serve | test) need_cpu_build "$library" ;;
+  esac
+  exec 9>&-
+}
