@@ -1,0 +1,236 @@
+// GPT-2: models, logits, generation, sampling.
+#include "kael/gpt.h"
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "capi/guard.h"
+#include "capi/handles.h"
+#include "capi/structs.h"
+
+using kael::gpt::GPT;
+
+struct kael_gpt {
+    GPT model;
+};
+
+namespace {
+
+// sizeof each struct in the first version of the interface.
+constexpr std::size_t kSmallestConfig = sizeof(kael_gpt_config);
+constexpr std::size_t kSmallestOptions = sizeof(kael_generate_options);
+constexpr std::size_t kSmallestResult = sizeof(kael_generate_result);
+
+kael_gpt_config to_c(const kael::gpt::Config& config) {
+    kael_gpt_config result = {};
+    result.struct_size = sizeof(result);
+    result.vocab_size = config.vocab_size;
+    result.max_positions = config.max_positions;
+    result.layers = config.layers;
+    result.heads = config.heads;
+    result.dimension = config.dimension;
+    result.inner_dimension = config.inner_dimension;
+    result.layer_norm_epsilon = config.layer_norm_epsilon;
+    result.activation = static_cast<kael_activation>(config.activation);
+    result.scale_attention = config.scale_attention ? 1 : 0;
+    result.scale_attention_by_inverse_layer = config.scale_attention_by_inverse_layer ? 1 : 0;
+    result.tie_word_embeddings = config.tie_word_embeddings ? 1 : 0;
+    return result;
+}
+
+kael::gpt::Config from_c(const kael_gpt_config& config) {
+    kael::gpt::Config result;
+    result.vocab_size = config.vocab_size;
+    result.max_positions = config.max_positions;
+    result.layers = config.layers;
+    result.heads = config.heads;
+    result.dimension = config.dimension;
+    result.inner_dimension = config.inner_dimension;
+    result.layer_norm_epsilon = config.layer_norm_epsilon;
+    result.activation = static_cast<kael::gpt::Activation>(config.activation);
+    result.scale_attention = config.scale_attention != 0;
+    result.scale_attention_by_inverse_layer = config.scale_attention_by_inverse_layer != 0;
+    result.tie_word_embeddings = config.tie_word_embeddings != 0;
+    return result;
+}
+
+kael_generate_options default_options() {
+    const kael::gpt::GenerateOptions defaults;
+    kael_generate_options options = {};
+    options.struct_size = sizeof(options);
+    options.max_tokens = defaults.max_tokens;
+    options.temperature = defaults.temperature;
+    options.top_k = defaults.top_k;
+    options.use_cache = defaults.use_cache ? 1 : 0;
+    return options;
+}
+
+// The options without their callbacks.
+kael::gpt::GenerateOptions from_c(const kael_generate_options& options) {
+    KAEL_CHECK(options.stop_token_count >= 0,
+               "stop_token_count is " << options.stop_token_count << ", expected 0 or more");
+    KAEL_CHECK(options.stop_tokens != nullptr || options.stop_token_count == 0,
+               "the argument options->stop_tokens is null");
+    kael::gpt::GenerateOptions result;
+    result.max_tokens = options.max_tokens;
+    result.temperature = options.temperature;
+    result.top_k = options.top_k;
+    if (options.has_seed != 0) {
+        result.seed = options.seed;
+    }
+    if (options.stop_token_count > 0) {
+        result.stop_tokens.assign(options.stop_tokens,
+                                  options.stop_tokens + options.stop_token_count);
+    }
+    result.use_cache = options.use_cache != 0;
+    return result;
+}
+
+kael::gpt::TokenAnswer ask(const kael_generate_options& options, int64_t token) {
+    const int32_t answer = options.on_token == nullptr ? KAEL_TOKEN_CONTINUE
+                                                       : options.on_token(options.user_data, token);
+    if (answer < 0) {
+        return kael::gpt::TokenAnswer::failed;
+    }
+    return answer == KAEL_TOKEN_STOP ? kael::gpt::TokenAnswer::stop
+                                     : kael::gpt::TokenAnswer::proceed;
+}
+
+// Announces each token after it has been written, so that what was announced is there whatever
+// happens next; `result.count` counts along.
+void generate(GPT& model, const int64_t* ids, int64_t count, const kael_generate_options& given,
+              int64_t* tokens, kael_generate_result& result) {
+    kael::gpt::GenerateOptions options = from_c(given);
+    const auto on_token = [&](int64_t token) {
+        tokens[result.count++] = token;
+        return ask(given, token);
+    };
+    options.on_token.emplace(on_token);
+    const auto should_stop = [&] { return given.should_stop(given.user_data) != 0; };
+    if (given.should_stop != nullptr) {
+        options.should_stop.emplace(should_stop);
+    }
+    const kael::gpt::GenerateResult generated = model.generate(ids, count, options);
+    result.prompt_seconds = generated.prompt_seconds;
+    result.decode_seconds = generated.decode_seconds;
+    result.seed = generated.seed;
+    result.finish_reason = static_cast<kael_finish_reason>(generated.finish_reason);
+}
+
+} // namespace
+
+extern "C" {
+
+void kael_gpt_config_default(kael_gpt_config* config) {
+    if (config != nullptr) {
+        *config = to_c(kael::gpt::Config());
+    }
+}
+
+kael_status kael_gpt_create(const kael_gpt_config* config, kael_gpt** gpt) {
+    return kael::capi::guard([&] {
+        KAEL_REQUIRE(gpt);
+        const kael_gpt_config given =
+            kael::capi::read_struct(config, to_c(kael::gpt::Config()), kSmallestConfig, "config");
+        *gpt = new kael_gpt{GPT(from_c(given))};
+    });
+}
+
+kael_status kael_gpt_load(const char* folder, int64_t folder_length, kael_dtype dtype,
+                          kael_gpt** gpt) {
+    return kael::capi::guard([&] {
+        KAEL_REQUIRE(gpt);
+        KAEL_CHECK_AS(kael::ErrorCode::unsupported, dtype == KAEL_FLOAT32,
+                      "the dtype to compute in is " << dtype << ", expected 0 (float32)");
+        *gpt =
+            new kael_gpt{GPT::from_pretrained(kael::capi::path(folder, folder_length, "folder"))};
+    });
+}
+
+kael_status kael_gpt_load_weights(kael_gpt* gpt, const char* path, int64_t path_length) {
+    return kael::capi::guard([&] {
+        KAEL_REQUIRE(gpt);
+        gpt->model.load_weights(kael::capi::path(path, path_length, "path"));
+    });
+}
+
+kael_status kael_gpt_get_config(const kael_gpt* gpt, kael_gpt_config* config) {
+    return kael::capi::guard([&] {
+        KAEL_REQUIRE(gpt);
+        kael::capi::write_struct(to_c(gpt->model.config()), kSmallestConfig, config, "config");
+    });
+}
+
+kael_status kael_gpt_parameter_count(const kael_gpt* gpt, int64_t* count) {
+    return kael::capi::guard([&] {
+        KAEL_REQUIRE(gpt);
+        KAEL_REQUIRE(count);
+        *count = gpt->model.parameter_count();
+    });
+}
+
+kael_status kael_gpt_logits(kael_gpt* gpt, const int64_t* ids, int64_t batch, int64_t length,
+                            kael_tensor** logits) {
+    return kael::capi::guard([&] {
+        KAEL_REQUIRE(gpt);
+        KAEL_REQUIRE(ids);
+        KAEL_REQUIRE(logits);
+        *logits = new kael_tensor{gpt->model.logits(ids, batch, length)};
+    });
+}
+
+kael_status kael_gpt_activations(kael_gpt* gpt, const int64_t* ids, int64_t length,
+                                 kael_tensor_map** activations) {
+    return kael::capi::guard([&] {
+        KAEL_REQUIRE(gpt);
+        KAEL_REQUIRE(ids);
+        KAEL_REQUIRE(activations);
+        auto map = std::make_unique<kael_tensor_map>();
+        gpt->model.forward(ids, length, [&](std::string_view name, const kael::Tensor& value) {
+            map->tensors.emplace_back(name, value);
+        });
+        *activations = map.release();
+    });
+}
+
+void kael_generate_options_default(kael_generate_options* options) {
+    if (options != nullptr) {
+        *options = default_options();
+    }
+}
+
+kael_status kael_gpt_generate(kael_gpt* gpt, const int64_t* ids, int64_t count,
+                              const kael_generate_options* options, int64_t* tokens,
+                              kael_generate_result* result) {
+    return kael::capi::guard([&] {
+        kael_generate_result written = {};
+        kael::capi::write_struct(written, kSmallestResult, result, "result");
+        KAEL_REQUIRE(gpt);
+        KAEL_CHECK(ids != nullptr || count == 0, "the argument ids is null");
+        const kael_generate_options given =
+            kael::capi::read_struct(options, default_options(), kSmallestOptions, "options");
+        KAEL_CHECK(tokens != nullptr || given.max_tokens <= 0, "the argument tokens is null");
+        try {
+            generate(gpt->model, ids, count, given, tokens, written);
+        } catch (...) {
+            kael::capi::write_struct(written, kSmallestResult, result, "result");
+            throw;
+        }
+        kael::capi::write_struct(written, kSmallestResult, result, "result");
+    });
+}
+
+void kael_gpt_free(kael_gpt* gpt) {
+    delete gpt;
+}
+
+kael_status kael_sample_next(const float* logits, int64_t count, double temperature, int64_t top_k,
+                             double draw, int64_t* token) {
+    return kael::capi::guard([&] {
+        KAEL_REQUIRE(logits);
+        KAEL_REQUIRE(token);
+        *token = kael::gpt::sample_next(logits, count, temperature, top_k, draw);
+    });
+}
+}

@@ -1,0 +1,80 @@
+#include "gpt/decoder.h"
+
+#include <algorithm>
+
+#include "kael/error.h"
+
+namespace kael::gpt {
+
+namespace {
+
+// Positions that pass through together: enough that reading the weights costs little beside
+// multiplying with them, few enough that working memory stays small beside the weights.
+constexpr std::int64_t kMostRows = 512;
+
+// Rows of each of the passes that `count` positions take: as few passes as possible, of about
+// equal size, which is a multiple of the kernels' tiles.
+std::int64_t rows_of_pass(std::int64_t count) {
+    const std::int64_t passes = (count + kMostRows - 1) / kMostRows;
+    const std::int64_t rows = (count + passes - 1) / passes;
+    return std::min((rows + 7) / 8 * 8, count);
+}
+
+} // namespace
+
+Decoder::Decoder(const Config& config, const Weights& weights)
+    : model_(config, weights), cache_(config), step_(model_), logits_(config.vocab_size) {}
+
+Decoder::Use::Use(Decoder& decoder) : busy_(decoder.busy_) {
+    KAEL_CHECK(!busy_.test_and_set(std::memory_order_acquire),
+               "the model is in use by another call, expected one call at a time");
+}
+
+void Decoder::restart(std::int64_t expected) {
+    position_ = 0;
+    cache_.reserve(std::min(expected, model_.positions), 0);
+}
+
+bool Decoder::advance(const std::int64_t* ids, std::int64_t count,
+                      const StopQuestion& should_stop) {
+    cache_.reserve(position_ + count, position_);
+    if (count == 1) {
+        step_.run(ids[0], position_, cache_, logits_.data());
+        ++position_;
+        return true;
+    }
+    const std::int64_t rows = rows_of_pass(count);
+    PromptPass pass(model_, cache_, rows);
+    for (std::int64_t done = 0; done < count; done += rows) {
+        const std::int64_t now = std::min(rows, count - done);
+        const PassLogits wanted = done + now == count ? PassLogits::last : PassLogits::none;
+        if (!pass.run(ids + done, now, position_, wanted, logits_.data(), should_stop)) {
+            return false;
+        }
+        position_ += now;
+    }
+    return true;
+}
+
+void Decoder::all_logits(const std::int64_t* ids, std::int64_t count, float* logits) {
+    restart(count);
+    const std::int64_t rows = rows_of_pass(count);
+    PromptPass pass(model_, cache_, rows);
+    for (; position_ < count; position_ += std::min(rows, count - position_)) {
+        const std::int64_t now = std::min(rows, count - position_);
+        static_cast<void>(pass.run(ids + position_, now, position_, PassLogits::all,
+                                   logits + position_ * model_.vocabulary, std::nullopt));
+    }
+}
+
+void Decoder::observe(const std::int64_t* ids, std::int64_t count,
+                      const ActivationObserver& observer) {
+    restart(count);
+    PromptPass pass(model_, cache_, count);
+    pass.observe(observer);
+    const FloatBuffer logits(count * model_.vocabulary);
+    static_cast<void>(pass.run(ids, count, 0, PassLogits::all, logits.data(), std::nullopt));
+    position_ = count;
+}
+
+} // namespace kael::gpt

@@ -1,0 +1,65 @@
+// A GPT-2 at work: its cache of keys and values, and the two ways through the model.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+
+#include "kael/gpt.h"
+
+#include "gpt/float_buffer.h"
+#include "gpt/kv_cache.h"
+#include "gpt/model_view.h"
+#include "gpt/prompt_pass.h"
+#include "gpt/token_step.h"
+
+namespace kael::gpt {
+
+// Ids are those of tokens of the vocabulary, and positions never pass the model's: callers check.
+// Results do not depend on the number of threads, on how positions are divided among calls, or on
+// whether a position came alone or with others. `weights` outlive the decoder.
+class Decoder {
+public:
+    Decoder(const Config& config, const Weights& weights);
+    Decoder(const Decoder&) = delete;
+    Decoder& operator=(const Decoder&) = delete;
+
+    // Forgets everything. Memory grows with the positions used; `expected` saves growing in steps.
+    void restart(std::int64_t expected);
+    [[nodiscard]] std::int64_t position() const noexcept { return position_; }
+
+    // Continues with `count` ids, at least one. Afterwards logits() are those of the last of them.
+    // False when `should_stop`, asked before each layer that several ids pass, said yes: the
+    // decoder must then be restarted.
+    [[nodiscard]] bool advance(const std::int64_t* ids, std::int64_t count,
+                               const StopQuestion& should_stop);
+    [[nodiscard]] const float* logits() const noexcept { return logits_.data(); }
+
+    // From a restart: the logits of all positions, [count, vocabulary].
+    void all_logits(const std::int64_t* ids, std::int64_t count, float* logits);
+    // The same pass, showing every intermediate result.
+    void observe(const std::int64_t* ids, std::int64_t count, const ActivationObserver& observer);
+
+    // The right to use the decoder; a second call at the same time, also one from within on_token,
+    // is refused instead of mixing its positions with those of the first.
+    class Use {
+    public:
+        explicit Use(Decoder& decoder);
+        ~Use() { busy_.clear(std::memory_order_release); }
+        Use(const Use&) = delete;
+        Use& operator=(const Use&) = delete;
+
+    private:
+        std::atomic_flag& busy_;
+    };
+
+private:
+    ModelView model_;
+    KeyValueCache cache_;
+    TokenStep step_;
+    FloatBuffer logits_;
+    std::int64_t position_ = 0;
+    std::atomic_flag busy_;
+};
+
+} // namespace kael::gpt

@@ -1,0 +1,136 @@
+// GPT::generate: the loop from prompt to tokens.
+#include <algorithm>
+#include <chrono>
+
+#include "kael/error.h"
+#include "kael/gpt.h"
+
+#include "gpt/decoder.h"
+#include "gpt/prompt.h"
+#include "gpt/sampler.h"
+
+namespace kael::gpt {
+
+namespace {
+
+// New positions that the cache gets room for at once.
+constexpr std::int64_t kExpectedTokens = 128;
+// Tokens that the lists of ids get room for at once.
+constexpr std::int64_t kReservedTokens = 65536;
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_between(Clock::time_point start, Clock::time_point end) {
+    return std::chrono::duration<double>(end - start).count();
+}
+
+class Generation {
+public:
+    Generation(const Config& config, Decoder& decoder, const std::int64_t* ids, std::int64_t count,
+               const GenerateOptions& options)
+        : config_(config), decoder_(decoder), options_(options),
+          seed_(options.seed ? *options.seed : draw_seed()), stream_(seed_) {
+        // Earlier ids are never looked at: the window slides past them.
+        const std::int64_t seen = std::min(count, config.max_positions);
+        const std::int64_t room = std::min(options.max_tokens, kReservedTokens);
+        history_.reserve(static_cast<std::size_t>(seen + room));
+        history_.assign(ids + (count - seen), ids + count);
+        result_.tokens.reserve(static_cast<std::size_t>(room));
+    }
+
+    GenerateResult run() {
+        started_ = first_token_ = Clock::now();
+        result_.seed = seed_;
+        result_.finish_reason = options_.max_tokens == 0 ? FinishReason::length : generate();
+        const Clock::time_point ended = Clock::now();
+        const bool has_tokens = !result_.tokens.empty();
+        result_.prompt_seconds = seconds_between(started_, has_tokens ? first_token_ : ended);
+        result_.decode_seconds = has_tokens ? seconds_between(first_token_, ended) : 0;
+        return std::move(result_);
+    }
+
+private:
+    FinishReason generate() {
+        while (true) {
+            if (should_stop() || !compute_logits()) {
+                return FinishReason::stopped;
+            }
+            const std::int64_t token =
+                sampler_.pick(decoder_.logits(), config_.vocab_size, options_.temperature,
+                              options_.top_k, stream_.next_uniform());
+            if (result_.tokens.empty()) {
+                first_token_ = Clock::now();
+            }
+            history_.push_back(token);
+            result_.tokens.push_back(token);
+            const bool goes_on = announce(token);
+            if (std::find(options_.stop_tokens.begin(), options_.stop_tokens.end(), token) !=
+                options_.stop_tokens.end()) {
+                return FinishReason::stop_token;
+            }
+            if (!goes_on) {
+                return FinishReason::callback;
+            }
+            if (static_cast<std::int64_t>(result_.tokens.size()) == options_.max_tokens) {
+                return FinishReason::length;
+            }
+        }
+    }
+
+    [[nodiscard]] bool should_stop() const {
+        return options_.should_stop && (*options_.should_stop)();
+    }
+
+    // Logits for the token that follows the history. One position where all before it are cached,
+    // else the whole window: when it has slid, each token stands at another position than before,
+    // and nothing that was computed for it holds any more.
+    [[nodiscard]] bool compute_logits() {
+        const auto length = static_cast<std::int64_t>(history_.size());
+        if (options_.use_cache && has_context_ && decoder_.position() == length - 1 &&
+            length <= config_.max_positions) {
+            return decoder_.advance(&history_.back(), 1, options_.should_stop);
+        }
+        const std::int64_t window = std::min(length, config_.max_positions);
+        const auto left = options_.max_tokens - static_cast<std::int64_t>(result_.tokens.size());
+        decoder_.restart(window + std::min(left, kExpectedTokens));
+        has_context_ = true;
+        return decoder_.advance(history_.data() + (length - window), window, options_.should_stop);
+    }
+
+    [[nodiscard]] bool announce(std::int64_t token) const {
+        if (!options_.on_token) {
+            return true;
+        }
+        const TokenAnswer answer = (*options_.on_token)(token);
+        KAEL_CHECK_AS(ErrorCode::callback_failed, answer != TokenAnswer::failed,
+                      "on_token failed at new token " << result_.tokens.size());
+        return answer != TokenAnswer::stop;
+    }
+
+    const Config& config_;
+    Decoder& decoder_;
+    const GenerateOptions& options_;
+    const std::uint64_t seed_;
+    RandomStream stream_;
+    Sampler sampler_;
+    std::vector<std::int64_t> history_; // what the model may look at, and more once it slides
+    bool has_context_ = false;
+    GenerateResult result_;
+    Clock::time_point started_;
+    Clock::time_point first_token_;
+};
+
+} // namespace
+
+GenerateResult GPT::generate(const std::int64_t* ids, std::int64_t count,
+                             const GenerateOptions& options) {
+    KAEL_CHECK(count >= 1, "the prompt is empty, expected at least one token id");
+    check_ids(config_, ids, count);
+    KAEL_CHECK(options.max_tokens >= 0,
+               "max_tokens is " << options.max_tokens << ", expected 0 or more");
+    check_sampling(options.temperature, options.top_k);
+    const Decoder::Use use(*decoder_);
+    return Generation(config_, *decoder_, ids, count, options).run();
+}
+
+} // namespace kael::gpt

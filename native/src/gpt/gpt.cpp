@@ -1,0 +1,81 @@
+// GPT: making, loading, logits.
+#include "kael/gpt.h"
+
+#include <system_error>
+
+#include "kael/error.h"
+#include "kael/safetensors.h"
+
+#include "gpt/decoder.h"
+#include "gpt/prompt.h"
+#include "gpt/weights.h"
+
+namespace kael::gpt {
+
+namespace {
+
+Weights validated_random_weights(const Config& config) {
+    config.validate();
+    return random_weights(config, draw_seed());
+}
+
+} // namespace
+
+GPT::GPT(const Config& config) : GPT(config, validated_random_weights(config)) {}
+
+GPT::GPT(const Config& config, Weights weights) : config_(config), weights_(std::move(weights)) {
+    config_.validate();
+    check_weights(config_, weights_);
+    decoder_ = std::make_unique<Decoder>(config_, weights_);
+}
+
+GPT::~GPT() = default;
+GPT::GPT(GPT&&) noexcept = default;
+GPT& GPT::operator=(GPT&&) noexcept = default;
+
+GPT GPT::from_pretrained(const std::filesystem::path& folder) {
+    std::error_code ignored;
+    const std::filesystem::path config_path = folder / "config.json";
+    const bool has_config = std::filesystem::exists(config_path, ignored);
+    const Config config = has_config ? read_config(config_path) : Config();
+    const io::SafeTensors file = io::read_safetensors_folder(folder, io::LoadMode::Mapped);
+    return {config,
+            take_weights(config, file.tensors, "the checkpoint in " + folder.string(),
+                         has_config ? config_path.string()
+                                    : "GPT-2 small, which is assumed without a config.json")};
+}
+
+void GPT::load_weights(const std::filesystem::path& path) {
+    {
+        const Decoder::Use use(*decoder_);
+    }
+    const io::SafeTensors file = io::read_safetensors(path, io::LoadMode::Mapped);
+    *this = GPT(config_, take_weights(config_, file.tensors, path.string(),
+                                      "the configuration of the model"));
+}
+
+std::int64_t GPT::parameter_count() const {
+    return gpt::parameter_count(weights_);
+}
+
+Tensor GPT::logits(const std::int64_t* ids, std::int64_t batch, std::int64_t length) {
+    KAEL_CHECK(batch >= 1, "the batch is " << batch << ", expected at least 1");
+    check_length(config_, length);
+    Tensor logits = Tensor::empty({batch, length, config_.vocab_size}, DType::float32);
+    check_ids(config_, ids, batch * length);
+    const Decoder::Use use(*decoder_);
+    for (std::int64_t row = 0; row < batch; ++row) {
+        decoder_->all_logits(ids + row * length, length,
+                             logits.mutable_data<float>() + row * length * config_.vocab_size);
+    }
+    return logits;
+}
+
+void GPT::forward(const std::int64_t* ids, std::int64_t length, ActivationObserver observer) {
+    check_length(config_, length);
+    check_ids(config_, ids, length);
+    const Decoder::Use use(*decoder_);
+    decoder_->observe(ids, length, observer);
+}
+
+} // namespace kael::gpt

@@ -1,0 +1,60 @@
+// One token through the model, reading every weight once: the loop that decides how fast text is
+// generated.
+//
+// Each product is divided into two halves of its depth (kernels.h, "linear"), and these into blocks
+// of columns. Two threads take one half each, so that both read whole rows of the matrix: with a
+// share of each row, hardware prefetching overshoots and a quarter of the memory's bandwidth is
+// lost. Residual stream and layer norm are small and computed by every thread for itself, which
+// leaves four barriers a layer.
+#pragma once
+
+#include <cstdint>
+
+#include "kael/threads.h"
+
+#include "gpt/float_buffer.h"
+#include "gpt/kv_cache.h"
+#include "gpt/model_view.h"
+
+namespace kael::gpt {
+
+class TokenStep {
+public:
+    explicit TokenStep(const ModelView& model);
+
+    // Puts token `id` at `position`, which must be the first free one of the cache, and leaves the
+    // logits of the next token in logits[vocabulary]. Allocates only when there are more threads or
+    // a longer cache than before.
+    void run(std::int64_t id, std::int64_t position, const KeyValueCache& cache, float* logits);
+
+private:
+    // What the threads share, as the halves of products or whole.
+    struct Shared {
+        float* qkv_halves;      // [2][3 * width]
+        float* mixed;           // [width], what the heads give
+        float* proj_halves;     // [2][width]
+        float* fc_halves;       // [2][inner]
+        float* activated;       // [inner]
+        float* mlp_proj_halves; // [2][width]
+    };
+    // What each thread has for itself.
+    struct Own {
+        float* residual;   // [width]
+        float* normalized; // [width]
+        float* qkv;        // [3 * width]
+        float* scores;     // [capacity of the cache]
+    };
+    class Member;
+
+    void reserve(int members, std::int64_t capacity);
+    [[nodiscard]] Own own(int member) const;
+
+    const ModelView& model_;
+    FloatBuffer shared_memory_;
+    FloatBuffer own_memory_;
+    Shared shared_{};
+    int members_ = 0;
+    std::int64_t capacity_ = 0;
+};
+
+} // namespace kael::gpt
