@@ -253,6 +253,8 @@ class GPT:
         Does not call ``ring.finish()``: that is the caller's, whatever happens here, when the other side may
         see the end. ``ring.stop()`` ends the generation, which then returns what it has.
         """
+        if not isinstance(ring, TokenRing):
+            raise TypeError(f"ring must be a kael.TokenRing, not {type(ring).__name__}")
         request = _generation.Request(ids, max_tokens, temperature, top_k, seed, stop_tokens, use_cache)
         if ring.max_tokens < request.max_tokens:
             raise Error(f"the ring has room for {ring.max_tokens} tokens, max_tokens is {request.max_tokens}")

@@ -23,6 +23,10 @@ def package_version() -> str:
     VERSION.
     """
     checkout = Path(__file__).resolve().parents[2]
-    if (checkout / "py" / "kael" / "_models.py").is_file():
-        return (checkout / "VERSION").read_text(encoding="ascii").strip()
-    return importlib.metadata.version("kael")
+    version = checkout / "VERSION"
+    if version.is_file() and (checkout / "py" / "kael" / "_models.py").is_file():
+        return version.read_text(encoding="ascii").strip()
+    try:
+        return importlib.metadata.version("kael")
+    except importlib.metadata.PackageNotFoundError:
+        return "unknown"  # a copy of the folder alone

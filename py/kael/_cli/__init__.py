@@ -1,0 +1,73 @@
+"""The command line: ``python -m kael COMMAND``.
+
+Exit codes: 0 done, 1 failed, 2 wrong arguments. A failure is one line on standard error: what was wrong, what
+was expected, where.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+import kael
+from kael._cli import _bench, _generate, _inspect, _tokenize
+
+_PROGRAM = "python -m kael"
+_COMMANDS = (_generate, _bench, _tokenize, _inspect)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command and returns its exit code."""
+    options = _parser().parse_args(arguments)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a polite end, as Ctrl-C is
+    try:
+        code: int = options.run(options)
+        sys.stdout.flush()
+    except kael.Error as error:
+        return _fail(options, error.message)
+    except BrokenPipeError:
+        # The reader has all it wanted. Nothing can be flushed at exit either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        return _fail(options, "interrupted")
+    except OSError as error:
+        where = f": {error.filename}" if error.filename else ""
+        return _fail(options, f"{error.strerror or error}{where}")
+    except MemoryError:
+        return _fail(options, "out of memory")
+    return code
+
+
+def _fail(options: argparse.Namespace, message: str) -> int:
+    print(f"{_PROGRAM} {options.command}: {message}", file=sys.stderr)
+    return 1
+
+
+class _Parser(argparse.ArgumentParser):
+    """Answers wrong arguments with one line and code 2."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message} (--help shows what there is)\n")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog=_PROGRAM,
+        description="Run, measure and look into GPT-2 models.",
+        epilog="Exit codes: 0 done, 1 failed, 2 wrong arguments.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"kael {kael.__version__}")
+    commands = parser.add_subparsers(title="commands", dest="command", required=True, metavar="COMMAND")
+    for module in _COMMANDS:
+        name = module.__name__.rpartition("_")[2]
+        summary = (module.__doc__ or "").splitlines()[0]
+        command = commands.add_parser(name, help=summary, description=module.__doc__, allow_abbrev=False)
+        module.add_arguments(command)
+        command.set_defaults(run=module.run)
+    return parser
