@@ -1,0 +1,24 @@
+"""``python -m server`` in a checkout, ``kael-server`` once installed."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Sequence
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the program and returns its exit code."""
+    for number in (signal.SIGTERM, signal.SIGINT):  # until the server runs and has its own
+        signal.signal(number, lambda *_: sys.exit(0))
+    try:
+        from .command import run
+    except ModuleNotFoundError as error:
+        text = f"the package {error.name} is missing: run scripts/serve, which installs what the server needs"
+        print(f"kael-server: {text}", file=sys.stderr)
+        return 1
+    return run(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

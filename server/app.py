@@ -1,0 +1,127 @@
+"""The Tornado application around a Generator."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from tornado import httputil
+from tornado.web import Application
+
+import kael
+
+from .generate import GenerateHandler
+from .generator import Generator
+from .handlers import SERVER_NAME, BaseHandler, NotFound, OnlyOtherMethods, log_request
+from .hangup import HangupWatch
+
+# While the server shuts down, how often it looks whether everything has ended.
+_DRAIN_POLL_SECONDS = 0.01
+# Before the time is up, for telling the clients of a worker that does not come back.
+_LAST_WORDS_SECONDS = 1.0
+
+_TOKENIZER_FILES = ("vocab.json", "merges.txt")
+
+
+class MetricsHandler(BaseHandler):
+    """GET /metrics."""
+
+    def get(self) -> None:
+        page, content_type = self.application.generator.metrics.render(self.request.headers.get("Accept", ""))
+        self.set_header("Content-Type", content_type)
+        self.finish(page)
+
+    head = get
+
+
+class HealthAnswer(httputil.HTTPMessageDelegate):
+    """GET /health without a RequestHandler, at half its price: balancers ask often, and every answer takes
+    time from the generation."""
+
+    BODY = b'{"status": "ok"}'
+
+    def __init__(self, request: httputil.HTTPServerRequest) -> None:
+        self._request = request
+
+    def finish(self) -> None:
+        headers = httputil.HTTPHeaders(
+            {
+                "Content-Type": "application/json",
+                "Content-Length": str(len(self.BODY)),
+                "Date": httputil.format_timestamp(time.time()),
+                "Server": SERVER_NAME,
+            }
+        )
+        body = b"" if self._request.method == "HEAD" else self.BODY
+        self._request.connection.write_headers(httputil.ResponseStartLine("", 200, "OK"), headers, body)
+        self._request.connection.finish()
+
+
+class KaelApplication(Application):
+    """Routes, and the requests to POST /generate that are being answered."""
+
+    def __init__(self, generator: Generator) -> None:
+        super().__init__(
+            [("/generate", GenerateHandler), ("/metrics", MetricsHandler), ("/health", OnlyOtherMethods)],
+            default_handler_class=NotFound,
+            log_function=log_request,
+        )
+        self.generator = generator
+        self.active: set[GenerateHandler] = set()
+        self.draining_bodies = 0
+
+    @cached_property
+    def hangups(self) -> HangupWatch:
+        """Made by the first request, on the loop that serves it."""
+        return HangupWatch()
+
+    def find_handler(self, request: httputil.HTTPServerRequest, **options: Any) -> Any:
+        if request.path == "/health" and request.method in ("GET", "HEAD"):
+            return HealthAnswer(request)
+        return super().find_handler(request, **options)
+
+    async def drain(self, seconds: float) -> bool:
+        """Stops the running generation and waits until every request is answered and the worker has returned.
+        False when that took longer than ``seconds``; the clients were told by then."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds
+        self.generator.shut_down()
+        while self.active or self.generator.slot.locked():
+            if loop.time() >= deadline:
+                return False
+            if loop.time() >= deadline - _LAST_WORDS_SECONDS:
+                for handler in self.active:
+                    handler.stop_waiting()
+            await asyncio.sleep(_DRAIN_POLL_SECONDS)
+        return self.generator.join(_LAST_WORDS_SECONDS)
+
+    def close(self) -> None:
+        """Gives up what watches the connections. Loop."""
+        if "hangups" in self.__dict__:
+            self.hangups.close()
+
+
+def create_app(generator: Generator) -> KaelApplication:
+    """The application that serves ``generator``."""
+    return KaelApplication(generator)
+
+
+def load_app(data: str | os.PathLike[str], device: str = "cpu") -> KaelApplication:
+    """The application that serves the checkpoint in the folder ``data``. Raises :class:`kael.Error`."""
+    folder = Path(data)
+    if not folder.is_dir():
+        raise kael.Error(f"{folder} is no folder, expected one with a model", kael.ErrorCode.NOT_FOUND)
+    missing = [name for name in _TOKENIZER_FILES if not (folder / name).is_file()]
+    if missing:
+        names = " and ".join(missing)
+        raise kael.Error(
+            f"{folder} has no {names}, expected the tokenizer's vocab.json and merges.txt beside the model",
+            kael.ErrorCode.NOT_FOUND,
+        )
+    tokenizer = kael.BpeTokenizer(*(folder / name for name in _TOKENIZER_FILES))
+    model = kael.GPT.from_pretrained(folder, device=device)
+    return create_app(Generator(model, tokenizer, device=device, context=model.config.max_positions))

@@ -1,0 +1,219 @@
+"""Tokens from the thread that generates them to the event loop.
+
+A :class:`Bridge` belongs to one generation. Its worker side runs on the worker thread: ``generate``, then
+``end``. All the rest runs on the loop's thread.
+
+- :class:`RingBridge` is for :class:`kael.GPT`: the library writes tokens to its ring and no Python runs on
+  the generating thread, which beside a busy thread would wait 5 ms and more for the interpreter lock, at
+  every token.
+- :class:`CallbackBridge` is for every other object with ``generate``.
+
+The loop takes every token at once, whatever the client does, so a client that reads slowly holds up nothing
+but its own answer, at the price of one number per token.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import threading
+import time
+from collections.abc import Iterable
+from typing import Any
+
+import kael
+
+_NANOSECONDS = 1e-9
+
+# The seed of a request without one. Every reader of JSON holds a number of 53 bits exactly, so that the seed
+# in the answer can be sent again.
+_SEED_BITS = 53
+
+
+def open_bridge(model: Any, max_tokens: int, shutting_down: threading.Event) -> Bridge:
+    """The bridge for what ``model`` can do."""
+    if hasattr(model, "generate_into"):
+        return RingBridge(max_tokens)
+    return CallbackBridge(max_tokens, shutting_down)
+
+
+class Bridge:
+    """What both kinds share: the loop's side."""
+
+    def __init__(self, max_tokens: int) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._changed = asyncio.Event()
+        self._waiting: list[int] = []
+        self._first = self._last = 0  # nanoseconds of the monotonic clock
+        self._max_tokens = max_tokens
+        self._closed = False
+        self.received = 0
+        self.seed: int | None = None  # the one used, where that is known
+        self.ended = False  # no token comes after those that are waiting
+        self.error: BaseException | None = None
+
+    # -- Worker
+
+    def generate(self, model: Any, prompt: list[int], max_tokens: int, **options: Any) -> None:
+        """Runs the model. Raises what it raises."""
+        raise NotImplementedError
+
+    def end(self, error: BaseException | None) -> None:
+        """The worker's last touch, after which the loop sees the end, or the error."""
+        raise NotImplementedError
+
+    @property
+    def generated(self) -> int:
+        """How many tokens were made, once ``generate`` is over."""
+        raise NotImplementedError
+
+    # -- Loop
+
+    async def take(self) -> list[int]:
+        """The tokens that have come since the last call, at least one; none at the end. Raises what the
+        worker failed with, or what the bridge was abandoned with."""
+        while not self._waiting and not self.ended:
+            self._changed.clear()
+            await self._changed.wait()
+        if not self._waiting and self.error is not None:
+            raise self.error
+        taken, self._waiting = self._waiting, []
+        return taken
+
+    def stop(self) -> None:
+        """Asks the generation to end at its next token, or layer of the prompt."""
+        raise NotImplementedError
+
+    def abandon(self, error: BaseException) -> None:
+        """Stops, and listens no longer: ``take`` raises ``error`` from now on."""
+        if not self.ended:
+            self._waiting = []
+            self._finish(error)
+        self.close()
+
+    def close(self) -> None:
+        """Gives up the loop's side, stopping a generation that still runs. A second call does nothing."""
+        if not self._closed:
+            self._closed = True
+            self._close()
+
+    def _close(self) -> None:
+        raise NotImplementedError
+
+    def _receive(self, records: Iterable[tuple[int, int]]) -> None:
+        for token, nanoseconds in records:
+            if not self.received:
+                self._first = nanoseconds
+            self._last = nanoseconds
+            self.received += 1
+            self._waiting.append(token)
+        self._changed.set()
+
+    def _finish(self, error: BaseException | None) -> None:
+        self.ended = True
+        self.error = error
+        self._changed.set()
+
+    def first_token_seconds(self, started: float) -> float | None:
+        """From ``started``, a time.monotonic(), to the first token."""
+        return self._first * _NANOSECONDS - started if self.received else None
+
+    def seconds_per_token(self) -> float | None:
+        """Mean time between two tokens."""
+        if self.received < 2:
+            return None
+        return (self._last - self._first) * _NANOSECONDS / (self.received - 1)
+
+    def remaining_seconds(self) -> float:
+        """What is left, if the generation goes on at its pace to max_tokens; 0 when that is not known."""
+        pace = self.seconds_per_token()
+        if self.ended or pace is None:
+            return 0.0
+        return pace * (self._max_tokens - self.received)
+
+
+class CallbackBridge(Bridge):
+    """For a plain Python model: its ``on_token`` hands each token to the loop."""
+
+    def __init__(self, max_tokens: int, shutting_down: threading.Event) -> None:
+        super().__init__(max_tokens)
+        self._shutting_down = shutting_down
+        self._stopping = False
+        self._generated = 0
+
+    def generate(self, model: Any, prompt: list[int], max_tokens: int, **options: Any) -> None:
+        self.seed = options.get("seed")
+        model.generate(prompt, max_tokens, on_token=self._on_token, **options)
+
+    def _on_token(self, token: Any) -> bool:
+        number = int(token.item() if hasattr(token, "item") else token)
+        self._generated += 1
+        self._call(self._receive_one, number, time.monotonic_ns())
+        return not self._stopping and not self._shutting_down.is_set()
+
+    def _receive_one(self, token: int, nanoseconds: int) -> None:
+        if not self.ended:
+            self._receive([(token, nanoseconds)])
+
+    def end(self, error: BaseException | None) -> None:
+        self._call(self._receive_end, error)
+
+    def _receive_end(self, error: BaseException | None) -> None:
+        if not self.ended:
+            self._finish(error)
+
+    def _call(self, *call: Any) -> None:
+        try:
+            self._loop.call_soon_threadsafe(*call)
+        except RuntimeError:  # the loop is closed: nobody listens any more
+            self._stopping = True
+
+    @property
+    def generated(self) -> int:
+        return self._generated
+
+    def stop(self) -> None:
+        self._stopping = True
+
+    def _close(self) -> None:
+        self._stopping = True
+
+
+class RingBridge(Bridge):
+    """For the library's own model: tokens come through a native ring, whose descriptor the loop watches."""
+
+    def __init__(self, max_tokens: int) -> None:
+        super().__init__(max_tokens)
+        self._ring = kael.TokenRing(max_tokens)
+        self._result: kael.Generation | None = None
+        self._failure: BaseException | None = None
+        self._loop.add_reader(self._ring.fileno(), self._on_readable)
+
+    def generate(self, model: Any, prompt: list[int], max_tokens: int, **options: Any) -> None:
+        self.seed = options.setdefault("seed", secrets.randbits(_SEED_BITS))
+        self._result = model.generate_into(self._ring, prompt, max_tokens, **options)
+
+    def end(self, error: BaseException | None) -> None:
+        self._failure = error
+        self._ring.finish()
+
+    @property
+    def generated(self) -> int:
+        # A generation that failed has announced some tokens all the same; those that the loop has taken are a
+        # lower bound.
+        return self.received if self._result is None else len(self._result.tokens)
+
+    def _on_readable(self) -> None:
+        records, done = self._ring.drain()
+        self._receive(records)
+        if done:
+            self._finish(self._failure)
+            self.close()
+
+    def stop(self) -> None:
+        self._ring.stop()
+
+    def _close(self) -> None:
+        self._loop.remove_reader(self._ring.fileno())
+        self._ring.stop()
+        self._ring.close()

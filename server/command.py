@@ -1,0 +1,173 @@
+"""The command line: its arguments, what it does, and one line for each way in which it fails."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import errno
+import json
+import logging
+import os
+import shlex
+import socket
+import sys
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from tornado.httpclient import AsyncHTTPClient
+from tornado.netutil import bind_sockets
+
+import kael
+
+from . import __version__
+from .app import KaelApplication, load_app
+from .serve import serve, start, stop
+
+EXIT_DONE, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
+
+# How long a thread may keep the interpreter while another waits for it. Python's 5 ms would be felt in every
+# token that the loop passes on; a library must not change it for its host, a program may.
+SWITCH_INTERVAL_SECONDS = 0.0005
+
+CHECK_PROMPT = "Once upon a time"
+CHECK_TOKENS = 8
+_CHECK_SECONDS = 600.0  # enough for a large model on a slow machine
+
+
+class Failure(Exception):
+    """Ends the program with its one line on stderr and EXIT_FAILED."""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """One line instead of the usage and a line."""
+        self.exit(EXIT_USAGE, f"{self.prog}: {message} (see {self.prog} --help)\n")
+
+
+def _port(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and int(text[:6]) <= 65535):
+        raise argparse.ArgumentTypeError(f"{text!r} is no port, expected 0 to 65535")
+    return int(text)
+
+
+def _parser() -> argparse.ArgumentParser:
+    program = "kael-server" if __package__ == "kael_server" else f"python -m {__package__}"
+    parser = _Parser(
+        prog=program,
+        description="Serves text generation with a GPT-2 checkpoint over HTTP: POST /generate, GET /health, "
+        "GET /metrics.",
+        epilog="SIGTERM or Ctrl-C stops the running generation, answers its client and ends the program; a "
+        "second one ends it at once. Exit codes: 0 done, 1 failed, 2 wrong arguments.",
+    )
+    parser.add_argument(
+        "--data",
+        metavar="DIR",
+        help="folder with model.safetensors, vocab.json, merges.txt and, unless it is GPT-2 small, "
+        "config.json (default: the small model that kael ships)",
+    )
+    parser.add_argument(
+        "--device", choices=("cpu", "cuda"), default="cpu", help="where to compute (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--host",
+        metavar="ADDRESS",
+        default="127.0.0.1",
+        help="address to listen on; anybody who can reach it can use the model (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--port", type=_port, default=8000, help="port to listen on, 0 for a free one (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--check", action="store_true", help="load the model, answer one prompt over HTTP, print it and exit"
+    )
+    parser.add_argument(
+        "--version", action="version", version=f"kael-server {__version__}, kael {kael.__version__}"
+    )
+    return parser
+
+
+def run(arguments: Sequence[str] | None) -> int:
+    """Runs the program and returns its exit code."""
+    options = _parser().parse_args(arguments)
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.INFO)
+    try:
+        return _run(options)
+    except kael.Error as error:
+        text = error.message
+    except Failure as error:
+        text = str(error)
+    print(f"{_parser().prog}: {text}", file=sys.stderr)
+    return EXIT_FAILED
+
+
+def _run(options: argparse.Namespace) -> int:
+    app = load_app(options.data or kael.default_model_path(), options.device)
+    sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
+    if options.check:
+        return asyncio.run(_check(app))
+    sockets = _listen(options.host, options.port)
+    if not asyncio.run(serve(app, sockets, lambda: _announce(sockets))):
+        # The worker thread is inside the library and would keep the interpreter from ending.
+        logging.shutdown()
+        os._exit(EXIT_FAILED)
+    return EXIT_DONE
+
+
+def _listen(host: str, port: int) -> list[socket.socket]:
+    try:
+        return bind_sockets(port, host)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise Failure(
+                f"port {port} of {host} is in use, give another one with --port, or 0 for a free one"
+            ) from None
+        if error.errno in (errno.EACCES, errno.EPERM):
+            raise Failure(f"port {port} of {host} is not permitted, expected one from 1024 on") from None
+        raise Failure(
+            f"cannot listen on {host}: {error.strerror}, expected an address of this machine"
+        ) from None
+
+
+def _announce(sockets: list[socket.socket]) -> None:
+    url = _url(sockets[0])
+    body = shlex.quote(json.dumps({"prompt": CHECK_PROMPT, "max_tokens": 32}))
+    print(f"kael serves on {url} - try: curl -s {url}/generate -d {body}", flush=True)
+
+
+def _url(listening: socket.socket) -> str:
+    host, port = listening.getsockname()[:2]
+    if host in ("0.0.0.0", "::"):  # noqa: S104 - everywhere; this machine is one place of it
+        host = "127.0.0.1" if listening.family == socket.AF_INET else "::1"
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+async def _check(app: KaelApplication) -> int:
+    """Asks the server, on a free port, for one answer."""
+    sockets = _listen("127.0.0.1", 0)
+    server = start(app, sockets)
+    try:
+        answer = await _ask(_url(sockets[0]))
+    finally:
+        await stop(server, app)
+    figures = f"{answer['tokens']} tokens in {answer['seconds']:.3f} s"
+    print(f"{CHECK_PROMPT!r} continues with {answer['text']!r}: {figures}")
+    return EXIT_DONE
+
+
+async def _ask(url: str) -> dict[str, Any]:
+    body = {"prompt": CHECK_PROMPT, "max_tokens": CHECK_TOKENS, "temperature": 0}
+    client = AsyncHTTPClient()
+    try:
+        response = await client.fetch(
+            f"{url}/generate",
+            method="POST",
+            body=json.dumps(body),
+            request_timeout=_CHECK_SECONDS,
+            raise_error=False,
+        )
+    finally:
+        client.close()
+    answer = json.loads(response.body or b"null")
+    if response.code != 200:
+        raise Failure(f"the check failed: POST /generate answered {response.code} {answer}, expected 200")
+    return answer

@@ -1,0 +1,280 @@
+"""POST /generate: from the body to the answer, plain or as a stream."""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import logging
+import time
+from typing import Any
+
+from tornado.iostream import StreamClosedError
+
+from . import errors
+from .bodies import BodyHandler
+from .bridge import Bridge
+from .errors import ClientLeft, RequestError
+from .generator import Generator
+from .handlers import to_json
+from .request import MAX_BODY_BYTES, GenerateRequest, parse
+
+log = logging.getLogger(__name__)
+
+# A client that has taken nothing for this long, after its generation has ended, is let go.
+STALL_SECONDS = 30.0
+
+# nginx's word for a client that closed its request.
+CLIENT_CLOSED_REQUEST = 499
+
+
+class TextDecoder:
+    """Ids to text. A character may be spread over several tokens; its bytes are kept until it is complete."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        self._tokenizer = tokenizer
+        self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def feed(self, tokens: list[int]) -> str:
+        return self._utf8.decode(self._tokenizer.decode(tokens))
+
+    def end(self) -> str:
+        return self._utf8.decode(b"", final=True)
+
+
+class Answer:
+    """What becomes of one generation, apart from its text: counts, times, the reason of its end."""
+
+    def __init__(
+        self, generator: Generator, request: GenerateRequest, prompt_tokens: int, tokenize_seconds: float
+    ):
+        self._generator = generator
+        self._request = request
+        self._stop_tokens = generator.stop_tokens(request)
+        self._prompt_tokens = prompt_tokens
+        self._tokenize_seconds = tokenize_seconds
+        self._started = time.monotonic()
+        self._last: int | None = None
+        self.tokens = 0
+
+    def text_tokens(self, tokens: list[int]) -> list[int]:
+        """Counts tokens, and leaves out the one that ended the generation, which is no text."""
+        self.tokens += len(tokens)
+        self._last = tokens[-1]
+        return tokens[:-1] if self._last in self._stop_tokens else tokens
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self._started
+
+    @property
+    def finish_reason(self) -> str:
+        if self._last in self._stop_tokens:
+            return "stop"
+        if self.tokens >= self._request.max_tokens:
+            return "length"
+        return "shutdown" if self._generator.shutting_down.is_set() else "stop"
+
+    @property
+    def outcome(self) -> str:
+        """As the metrics count it."""
+        return "cancelled" if self.finish_reason == "shutdown" else "ok"
+
+    def details(self, bridge: Bridge) -> dict[str, Any]:
+        pace = bridge.seconds_per_token()
+        return {
+            "finish_reason": self.finish_reason,
+            "seed": bridge.seed,
+            "usage": {
+                "prompt_tokens": self._prompt_tokens,
+                "completion_tokens": self.tokens,
+                "total_tokens": self._prompt_tokens + self.tokens,
+            },
+            "timings": {
+                "tokenize_seconds": self._tokenize_seconds,
+                "first_token_seconds": bridge.first_token_seconds(self._started),
+                "seconds_per_token": pace,
+                "tokens_per_second": 1.0 / pace if pace else None,
+            },
+        }
+
+
+class GenerateHandler(BodyHandler):
+    """One request. Its slot belongs to it until the worker thread runs, and to that from then on."""
+
+    def initialize(self) -> None:
+        super().initialize(MAX_BODY_BYTES)
+        self._generator: Generator = self.application.generator
+        self._left: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._bridge: Bridge | None = None
+        self._outcome: str | None = None
+
+    async def answer(self, body: bytes) -> None:
+        stream = self.request.connection.stream
+        application = self.application
+        application.active.add(self)
+        application.hangups.watch(stream)
+        try:
+            if stream.closed():  # before Tornado could call on_connection_close
+                raise ClientLeft
+            await self._generate(body)
+        except RequestError as refusal:
+            self.refuse(refusal)
+            await self._finish_refusal(refusal)
+        except (ClientLeft, StreamClosedError):
+            self._count("cancelled")
+            self.set_status(CLIENT_CLOSED_REQUEST, "Client Closed Request")
+        except Exception as failure:
+            log.error("request %s: generation failed", self.request_id, exc_info=failure)
+            await self._fail()
+        except BaseException:  # the handler's own task was cancelled
+            self._count("cancelled")
+            raise
+        finally:
+            if self._bridge is not None:
+                self._bridge.close()
+            application.hangups.forget(stream)
+            application.active.discard(self)
+
+    async def _generate(self, body: bytes) -> None:
+        request = parse(body)
+        generator = self._generator
+        generator.reserve()
+        try:
+            started = time.monotonic()
+            prompt = await self._encode(request)
+            answer = Answer(generator, request, len(prompt), time.monotonic() - started)
+            bridge = generator.start(prompt, request)
+        except BaseException:
+            generator.release()
+            raise
+        self._bridge = bridge
+        if request.stream:
+            await self._stream(bridge, answer, request)
+        else:
+            await self._plain(bridge, answer)
+
+    async def _encode(self, request: GenerateRequest) -> list[int]:
+        """The prompt's ids, from a thread. They are dropped when the client leaves before they are there."""
+        encoding = asyncio.get_running_loop().run_in_executor(None, self._generator.prompt_ids, request)
+        try:
+            await asyncio.wait({encoding, self._left}, return_when=asyncio.FIRST_COMPLETED)
+            if self._left.done():
+                raise ClientLeft
+            return encoding.result()
+        finally:
+            if not encoding.cancel():
+                encoding.exception()  # taken notice of, even where nobody waits for it
+
+    async def _plain(self, bridge: Bridge, answer: Answer) -> None:
+        tokens: list[int] = []
+        while batch := await bridge.take():
+            tokens += answer.text_tokens(batch)
+        decoder = TextDecoder(self._generator.tokenizer)
+        text = decoder.feed(tokens) + decoder.end()
+        body = to_json(
+            {
+                "text": text,
+                "tokens": answer.tokens,
+                "seconds": answer.seconds,
+                **answer.details(bridge),
+            }
+        ).encode()
+        # Before the answer: a scrape that follows it must see it counted.
+        self._count(answer.outcome)
+        self.set_header("Content-Length", len(body))
+        await self._send(body, bridge)
+        self.finish()
+
+    async def _stream(self, bridge: Bridge, answer: Answer, request: GenerateRequest) -> None:
+        self.set_header("Content-Type", "text/event-stream; charset=utf-8")
+        self.set_header("Cache-Control", "no-cache")
+        self.set_header("X-Accel-Buffering", "no")  # nginx would keep the events until the end
+        await self._send(b"", bridge)
+        decoder = TextDecoder(self._generator.tokenizer)
+        while batch := await bridge.take():
+            texts = (decoder.feed([token]) for token in answer.text_tokens(batch))
+            events = "".join(_event({"text": text}) for text in texts if text)
+            if events:
+                await self._send(events, bridge)
+        tail = decoder.end()
+        last = _event({"text": tail}) if tail else ""
+        if request.details:
+            last += _event(answer.details(bridge))
+        self._count(answer.outcome)
+        await self._send(last + "data: [DONE]\n\n", bridge)
+        self.finish()
+
+    async def _send(self, data: str | bytes, bridge: Bridge) -> None:
+        """Writes, and waits until the system has taken it. A client that does not read is waited for as long
+        as its generation runs, since it costs nothing but a list of tokens, and then a little longer."""
+        self.write(data)
+        flushed = self.flush()
+        while True:
+            had_ended = bridge.ended
+            await asyncio.wait(
+                {flushed, self._left}, timeout=STALL_SECONDS, return_when=asyncio.FIRST_COMPLETED
+            )
+            if self._left.done():  # first: Tornado calls a write that was cut off complete
+                raise ClientLeft
+            if flushed.done():
+                flushed.result()
+                return
+            if had_ended:
+                self.request.connection.stream.close()
+                raise ClientLeft
+
+    def refuse(self, error: RequestError) -> None:
+        self._count(error.outcome)
+        body = error.body
+        if error.status == 422:
+            body = {**body, "request_id": self.request_id}
+        self.set_status(error.status)
+        if error.retry_after is not None:
+            self.set_header("Retry-After", error.retry_after)
+        if error.closes:
+            self.set_header("Connection", "close")
+        text = to_json(body).encode()
+        self.set_header("Content-Length", len(text))
+        self.write(text)
+
+    async def _finish_refusal(self, error: RequestError) -> None:
+        if error.closes:  # Tornado does not look at the header
+            await asyncio.wait({self.flush(), self._left}, return_when=asyncio.FIRST_COMPLETED)
+            self.finish()
+            self.request.connection.stream.close()
+        else:
+            self.finish()
+
+    async def _fail(self) -> None:
+        """The answer to a failure, or the event when the answer has begun."""
+        if self._headers_written:
+            self._count("error")
+            self.finish(_event(errors.failed().body))
+        else:
+            self.clear()
+            self.refuse(errors.failed())
+            self.finish()
+
+    def _count(self, outcome: str) -> None:
+        """Counts the request, once."""
+        if self._outcome is None:
+            self._outcome = outcome
+            self._generator.metrics.count_request(outcome)
+
+    def stop_waiting(self) -> None:
+        """The server shuts down and the worker does not come back: the client is told so."""
+        if self._bridge is not None:
+            self._bridge.abandon(errors.WorkerStuck("the worker thread did not end in time"))
+
+    def on_connection_close(self) -> None:
+        super().on_connection_close()
+        if not self._left.done():
+            self._left.set_result(None)
+        if self._bridge is not None:
+            self._bridge.abandon(ClientLeft())
+        elif not self._finished and self not in self.application.active:
+            self._count("cancelled")  # in the middle of its body
+
+
+def _event(value: dict[str, Any]) -> str:
+    return f"data: {to_json(value)}\n\n"

@@ -1,0 +1,141 @@
+"""The model, its tokenizer and the one slot in which a generation runs."""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+import time
+from typing import Any
+
+import kael
+
+from . import errors
+from .bridge import Bridge, open_bridge
+from .metrics import Metrics
+from .request import GenerateRequest, field_error
+
+log = logging.getLogger(__name__)
+
+# The most that a refused client is asked to wait before it tries again.
+MAX_RETRY_SECONDS = 60
+
+
+class Generator:
+    """Runs one generation at a time.
+
+    ``model`` is anything with ``generate(ids, max_tokens, temperature=, top_k=, on_token=)`` (and ``seed=``,
+    ``stop_tokens=`` for the requests that use them); ``tokenizer`` anything with ``encode(text)`` and
+    ``decode(ids) -> bytes``. A :class:`kael.GPT` is run through its native ring instead.
+
+    Who holds ``slot`` releases it: the request's handler until :meth:`start` returns, from then on the worker
+    thread, so that no client can keep it.
+    """
+
+    def __init__(self, model: Any, tokenizer: Any, device: str = "cpu", context: int = 1024) -> None:
+        self.model = model
+        self.tokenizer = tokenizer
+        self.device = device
+        self.context = context
+        self.slot = threading.Lock()
+        self.shutting_down = threading.Event()
+        self.metrics = Metrics()
+        self._bridge: Bridge | None = None  # of the last generation that was started
+        self._worker: threading.Thread | None = None
+
+    def reserve(self) -> None:
+        """Takes the slot without waiting. Raises :class:`RequestError` when it is taken (429) or will not be
+        given any more (503)."""
+        if self.shutting_down.is_set():
+            raise errors.shutting_down()
+        if not self.slot.acquire(blocking=False):
+            raise errors.busy(self._retry_seconds())
+        self.metrics.slot_taken()
+
+    def release(self) -> None:
+        """Gives the slot back. Any thread."""
+        self.metrics.slot_released()
+        self.slot.release()
+
+    def _retry_seconds(self) -> int:
+        remaining = self._bridge.remaining_seconds() if self._bridge is not None else 0.0
+        return min(max(math.ceil(remaining), 1), MAX_RETRY_SECONDS)
+
+    def prompt_ids(self, request: GenerateRequest) -> list[int]:
+        """The ids of the prompt, which fit the context together with what is to be generated. Slow enough to
+        keep it off the loop."""
+        try:
+            ids = list(self.tokenizer.encode(request.prompt))
+        except kael.Error as error:
+            if error.code != kael.ErrorCode.INVALID_ARGUMENT:
+                raise
+            raise field_error("/prompt", "vocabulary", "holds a byte that the vocabulary lacks") from error
+        if not ids:
+            raise field_error("/prompt", "tokens", "must have at least 1 token")
+        if len(ids) + request.max_tokens > self.context:
+            raise errors.outgrows_context(len(ids), request.max_tokens, self.context)
+        return ids
+
+    def start(self, prompt: list[int], request: GenerateRequest) -> Bridge:
+        """Starts the worker thread, which owns the slot from then on, unless this raises. Loop."""
+        if self.shutting_down.is_set():  # since the slot was reserved
+            raise errors.shutting_down()
+        bridge = open_bridge(self.model, request.max_tokens, self.shutting_down)
+        worker = threading.Thread(
+            target=self._work, args=(prompt, request, bridge), name="kael-generate", daemon=True
+        )
+        try:
+            worker.start()
+        except BaseException:
+            bridge.end(None)
+            bridge.close()
+            raise
+        self._bridge, self._worker = bridge, worker
+        return bridge
+
+    def _work(self, prompt: list[int], request: GenerateRequest, bridge: Bridge) -> None:
+        error: BaseException | None = None
+        try:
+            self.run(prompt, request, bridge)
+        except BaseException as raised:
+            error = raised
+        # After the slot is free: a client that has seen the end must not be told that the model is busy.
+        bridge.end(error)
+
+    def run(self, prompt: list[int], request: GenerateRequest, bridge: Bridge) -> None:
+        """One generation on the calling thread, which holds the slot and gives it back. Raises what the model
+        raises."""
+        started = time.perf_counter()
+        try:
+            bridge.generate(self.model, prompt, request.max_tokens, **self._options(request))
+        finally:
+            # Before the slot: a scrape after the next request was let in must see this one.
+            self.metrics.finish_generation(bridge.generated, time.perf_counter() - started)
+            self.release()
+
+    def _options(self, request: GenerateRequest) -> dict[str, Any]:
+        options: dict[str, Any] = {"temperature": request.temperature, "top_k": request.top_k}
+        if request.seed is not None:
+            options["seed"] = request.seed
+        stop_tokens = self.stop_tokens(request)
+        if stop_tokens:
+            options["stop_tokens"] = stop_tokens
+        return options
+
+    def stop_tokens(self, request: GenerateRequest) -> tuple[int, ...]:
+        """The ids that end this request's generation."""
+        end_of_text = getattr(self.tokenizer, "end_of_text", None)
+        return (end_of_text,) if request.stop_at_eos and end_of_text is not None else ()
+
+    def shut_down(self) -> None:
+        """Lets no further generation begin and stops the running one at its next token. Loop."""
+        self.shutting_down.set()
+        if self._bridge is not None:
+            self._bridge.stop()
+
+    def join(self, seconds: float) -> bool:
+        """Waits for the worker thread, which has nothing left to do once the slot is free."""
+        if self._worker is not None:
+            self._worker.join(seconds)
+            return not self._worker.is_alive()
+        return True

@@ -1,0 +1,52 @@
+"""Servers for the tests: in this process over fakes, and as a process of its own over a small checkpoint."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import hypothesis
+import pytest
+
+# The machine may be busy.
+hypothesis.settings.register_profile(
+    "kael",
+    deadline=None,
+    database=None,
+    max_examples=60,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
+hypothesis.settings.load_profile("kael")
+
+ROOT = Path(__file__).resolve().parents[2]
+
+_library = {"darwin": "libkael.dylib"}.get(sys.platform, "libkael.so")
+os.environ.setdefault("KAEL_LIBRARY", str(ROOT / "build" / "cpu" / _library))
+
+from server_fakes import Bytes, Echo  # noqa: E402
+from server_live import Server  # noqa: E402
+
+from server import Generator  # noqa: E402  (after the library is chosen)
+
+
+@pytest.fixture
+def serve():
+    """Starts a server: ``serve(model, tokenizer=, context=)``."""
+    servers = []
+
+    def start(model, tokenizer=None, context=1024):
+        server = Server(Generator(model, tokenizer or Bytes(), context=context))
+        servers.append(server)
+        return server
+
+    yield start
+    for server in servers:
+        server.close()
+        server.close_clients()
+
+
+@pytest.fixture
+def server(serve):
+    """A server whose model repeats the prompt, with a context of 64."""
+    return serve(Echo(), context=64)

@@ -1,0 +1,195 @@
+"""Bodies that are too large, cut into pieces, late or absent."""
+
+from __future__ import annotations
+
+import http.client
+import time
+
+import pytest
+from server_fakes import Echo
+from server_live import message, read_response, read_until, wait_for
+
+from server import bodies
+from server.request import MAX_BODY_BYTES
+
+TOO_LARGE = {"error": "the body is larger than 50176 bytes"}
+
+
+def chunked(data, size=8192):
+    for start in range(0, len(data), size):
+        piece = data[start : start + size]
+        yield b"%x\r\n%s\r\n" % (len(piece), piece)
+    yield b"0\r\n\r\n"
+
+
+def test_the_limit_is_what_the_prompt_may_take():
+    assert MAX_BODY_BYTES == 50_176
+
+
+def test_a_body_larger_than_the_limit_is_rejected_before_parsing(server):
+    answer = server.post(b"x" * (MAX_BODY_BYTES + 1))
+    assert (answer.status, answer.json) == (413, TOO_LARGE)
+    assert answer.headers["Connection"] == "close"  # T05
+    assert server.counts() == {"rejected": 1}
+    assert server.generator.metrics.in_flight == 0
+    assert server.post(b"x" * MAX_BODY_BYTES).status == 422
+
+
+@pytest.mark.parametrize("encoding", ["length", "chunked"])
+@pytest.mark.parametrize("size", [60_000, 1_000_000, 5_000_000])
+def test_413_reaches_a_client_that_sends_everything_first(
+    server, size, encoding
+):  # B109, B110, B136, T01, T04, T05
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
+    body = b"x" * size
+    if encoding == "length":
+        connection.request("POST", "/generate", body)
+    else:
+        pieces = (body[start : start + 8192] for start in range(0, size, 8192))
+        connection.request("POST", "/generate", pieces, encode_chunked=True)
+    response = connection.getresponse()
+    assert response.status == 413
+    assert b"50176" in response.read()
+    connection.close()
+    wait_for(lambda: server.app.draining_bodies == 0)
+    assert server.counts() == {"rejected": 1}
+
+
+def test_413_comes_before_the_body_does(server):
+    client = server.connect()
+    client.sendall(b"POST /generate HTTP/1.1\r\nHost: x\r\nContent-Length: 60000\r\n\r\n")
+    assert read_response(client).json == TOO_LARGE
+    client.sendall(b"x" * 60000)
+    assert client.recv(1) == b""  # nothing behind it, and the connection is over
+
+
+def test_a_drain_ends_after_its_bytes(server, monkeypatch):
+    monkeypatch.setattr(bodies, "DRAIN_BYTES", 200_000)
+    client = server.connect()
+    client.sendall(b"POST /generate HTTP/1.1\r\nHost: x\r\nContent-Length: 90000000\r\n\r\n")
+    assert read_response(client).status == 413
+    with pytest.raises(OSError, match=r"reset|pipe"):
+        client.sendall(b"x" * 20_000_000)
+    client.close()
+    wait_for(lambda: server.app.draining_bodies == 0)
+
+
+def test_a_drain_ends_after_its_time(server, monkeypatch):
+    monkeypatch.setattr(bodies, "DRAIN_SECONDS", 0.1)
+    client = server.connect()
+    client.sendall(b"POST /generate HTTP/1.1\r\nHost: x\r\nContent-Length: 60000\r\n\r\nxxx")
+    assert read_response(client).status == 413
+    assert client.recv(1) == b""
+    client.close()
+    wait_for(lambda: server.app.draining_bodies == 0)
+
+
+def test_a_client_that_leaves_during_the_drain_ends_it(server):
+    client = server.connect()
+    client.sendall(b"POST /generate HTTP/1.1\r\nHost: x\r\nContent-Length: 60000\r\n\r\nxxx")
+    assert read_response(client).status == 413
+    assert server.app.draining_bodies == 1
+    client.close()
+    wait_for(lambda: server.app.draining_bodies == 0)
+    assert server.counts() == {"rejected": 1}
+
+
+def test_only_a_few_drains_run_at_once(server):
+    clients = []
+    for _ in range(bodies.MAX_DRAINS):
+        client = server.connect()
+        client.sendall(b"POST /generate HTTP/1.1\r\nHost: x\r\nContent-Length: 60000\r\n\r\nx")
+        assert read_response(client).status == 413
+        clients.append(client)
+    assert server.app.draining_bodies == bodies.MAX_DRAINS
+    client = server.connect()
+    client.sendall(b"POST /generate HTTP/1.1\r\nHost: x\r\nContent-Length: 60000\r\n\r\n")
+    assert read_response(client).status == 413
+    assert client.recv(1) == b""
+    for drained in [*clients, client]:
+        drained.close()
+    wait_for(lambda: server.app.draining_bodies == 0)
+
+
+@pytest.mark.parametrize("expect", ["100-continue", "100-Continue"])
+def test_a_client_that_asks_first_is_refused_without_leave(server, expect):  # T08
+    client = server.connect()
+    head = f"POST /generate HTTP/1.1\r\nHost: x\r\nContent-Length: 60000\r\nExpect: {expect}\r\n\r\n"
+    client.sendall(head.encode())
+    data = b""
+    while chunk := client.recv(65536):
+        data += chunk
+    assert data.startswith(b"HTTP/1.1 413 ")
+    assert b"HTTP/1.1 100" not in data
+
+
+def test_a_client_that_asks_first_gets_leave(server):
+    client = server.connect()
+    request = message({"prompt": "ab", "max_tokens": 2}, "Expect: 100-continue")
+    head, body = request.split(b"\r\n\r\n")
+    client.sendall(head + b"\r\n\r\n")
+    assert read_until(client, b"\r\n\r\n").startswith(b"HTTP/1.1 100 ")
+    client.sendall(body)
+    assert read_response(client).json["text"] == "ab"
+
+
+@pytest.mark.parametrize(
+    "headers", ["", "Content-Length: 0\r\n", "Content-Length: 0\r\nExpect: 100-continue\r\n"]
+)
+def test_no_body_is_an_invalid_request(server, headers):  # B112, B113
+    client = server.connect()
+    client.sendall(f"POST /generate HTTP/1.1\r\nHost: x\r\n{headers}\r\n".encode())
+    data = read_until(client, b"\r\n\r\n")
+    while data.startswith(b"HTTP/1.1 100"):
+        data = data.split(b"\r\n\r\n", 1)[1] or read_until(client, b"\r\n\r\n")
+    assert data.startswith(b"HTTP/1.1 422 ")
+
+
+def test_a_body_in_small_chunks_is_read(server):
+    client = server.connect()
+    client.sendall(b"POST /generate HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+    for piece in chunked(b'{"prompt": "ab", "max_tokens": 2}', size=3):
+        client.sendall(piece)
+    assert read_response(client).json["text"] == "ab"
+
+
+@pytest.mark.parametrize(
+    "length", [b"-1", b"1e3", b"0x10", b"+5", "\u0665".encode(), b"9" * 20, b"9" * 5000, b"5, 6"], ids=repr
+)
+def test_an_odd_length_is_refused(server, length):
+    client = server.connect()
+    client.sendall(b"POST /generate HTTP/1.1\r\nHost: x\r\nContent-Length: " + length + b"\r\n\r\nxxxxx")
+    answer = client.recv(65536)
+    assert answer.startswith(b"HTTP/1.1 4")
+    assert answer.count(b"HTTP/1.1") == 1
+    client.close()
+    assert server.get("/health").status == 200
+
+
+def test_the_other_routes_read_no_large_body(server):
+    for path in ("/health", "/metrics", "/nope"):
+        client = server.connect()
+        client.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n".encode())
+        data = client.recv(65536)
+        assert data.startswith((b"HTTP/1.1 400", b"HTTP/1.1 200", b"HTTP/1.1 404"))
+        client.close()
+
+
+def test_a_header_without_end_is_refused(server):  # B119
+    client = server.connect()
+    with pytest.raises(OSError, match=r"reset|pipe"):
+        client.sendall(b"GET /health HTTP/1.1\r\nX: " + b"x" * 20_000_000)
+    client.close()
+    assert server.get("/health").status == 200
+
+
+def test_a_body_that_does_not_come_is_not_waited_for(serve, monkeypatch):  # T11
+    monkeypatch.setattr("server.serve.BODY_SECONDS", 0.1)
+    server = serve(Echo())
+    client = server.connect()
+    client.sendall(message({"prompt": "hi"})[:-5])
+    started = time.monotonic()
+    assert client.recv(1) == b""
+    assert time.monotonic() - started < 10
+    client.close()
+    wait_for(lambda: server.counts() == {"cancelled": 1})

@@ -1,0 +1,216 @@
+"""Clients that leave: FIN, RST and half-close count, whatever bytes stand before them."""
+
+from __future__ import annotations
+
+import socket
+import time
+
+import pytest
+from server_fakes import Deaf, Echo, EndlessModel, EndlessRing, Paced, SlowTokenizer
+from server_live import message, read_response, read_until, reset, wait_for
+
+# A busy machine may need this; a generation that nobody stops needs for ever.
+SOON = 5.0
+
+
+def fin(client):
+    client.close()
+
+
+def half_close(client):
+    client.shutdown(socket.SHUT_WR)
+
+
+def trailing(data, leave):
+    """The client has sent bytes behind its request, all of them unread by the server."""
+
+    def act(client):
+        client.sendall(data)
+        time.sleep(0.02)  # they are there before the end is
+        leave(client)
+
+    return act
+
+
+def in_two_pieces(leave):
+    def act(client):
+        client.sendall(b"\r\n")
+        time.sleep(0.02)
+        client.sendall(b"more")
+        time.sleep(0.02)
+        leave(client)
+
+    return act
+
+
+PIPELINED = message({"prompt": "next"})
+
+WAYS = {
+    "fin": fin,
+    "rst": reset,
+    "half close": half_close,
+    "line end, fin": trailing(b"\r\n", fin),  # T02
+    "line end, rst": trailing(b"\r\n", reset),
+    "line end, half close": trailing(b"\r\n", half_close),
+    "pipelined request, fin": trailing(PIPELINED, fin),  # T02, B058
+    "more later, fin": in_two_pieces(fin),
+    "30 KB, fin": trailing(b"x" * 30_000, fin),
+    "200 KB": trailing(b"x" * 200_000, lambda client: None),
+}
+
+
+@pytest.mark.parametrize("model", [EndlessModel, EndlessRing])
+@pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
+@pytest.mark.parametrize("way", WAYS)
+def test_a_client_that_leaves_stops_its_generation(serve, way, stream, model):  # B043, B047, B049, T02, T03
+    server = serve(model())
+    client = server.begin(stream=stream, max_tokens=512)
+    wait_for(lambda: server.generator.model.tokens > 2)
+    started = time.monotonic()
+    try:
+        WAYS[way](client)
+    except OSError:
+        assert way == "200 KB"  # the server closed while the client was still sending
+    server.wait_until_free()
+    assert time.monotonic() - started < SOON
+    # A request behind the first has been read, and nobody waits for its answer either.
+    requests = 2 if way == "pipelined request, fin" else 1
+    wait_for(lambda: server.counts() == {"cancelled": requests})
+    assert server.generator.metrics.in_flight == 0
+    client.close()
+    follow_up = server.begin(stream=True)  # B047: and the next one runs
+    read_until(follow_up, b"data: ")
+    follow_up.close()
+    server.wait_until_free()
+
+
+def test_a_disconnected_plain_client_cancels_its_generation(serve):
+    server = serve(EndlessModel())
+    client = server.begin()
+    assert server.generator.model.started.wait(SOON)
+    client.close()
+    server.wait_until_free()
+    wait_for(lambda: server.counts() == {"cancelled": 1})
+    assert server.sample("kael_request_seconds_count") == 1
+
+
+def test_a_generation_ends_at_the_token_after_the_client_left(serve):
+    model = Paced()
+    server = serve(model)
+    client = server.begin(max_tokens=100)
+    model.step(3)
+    wait_for(lambda: server.received == 3)
+    client.close()
+    wait_for(lambda: server.counts() == {"cancelled": 1})
+    model.step()
+    server.wait_until_free()
+    assert server.sample("kael_generated_tokens_total") == 4
+
+
+@pytest.mark.parametrize("way", ["fin", "rst", "half close", "line end, fin"])
+def test_a_request_cancelled_while_encoding_frees_its_slot(serve, way):
+    tokenizer = SlowTokenizer(seconds=SOON)
+    server = serve(Echo(), tokenizer)
+    client = server.begin()
+    assert tokenizer.started.wait(SOON)
+    started = time.monotonic()
+    WAYS[way](client)
+    server.wait_until_free()
+    assert time.monotonic() - started < SOON / 2  # before the encoder comes back
+    wait_for(lambda: server.counts() == {"cancelled": 1})
+    tokenizer.released.set()
+    assert server.generate(max_tokens=1).status == 200
+    assert server.sample("kael_request_seconds_count") == 1  # what was encoded is not generated from
+
+
+def test_a_client_that_left_before_its_turn_is_not_served(serve):  # B044
+    server = serve(Echo())
+    for _ in range(50):
+        client = server.begin(max_tokens=512)
+        reset(client)
+    wait_for(lambda: sum(server.counts().values()) >= 1 and server.is_free())
+    server.wait_until_free()
+    assert server.generator.metrics.in_flight == 0
+
+
+def test_a_refused_client_that_leaves_stops_nobody_else(serve):  # B046
+    model = Paced()
+    server = serve(model)
+    running = server.begin(max_tokens=3)
+    wait_for(lambda: not server.is_free())
+    refused = server.begin()
+    read_until(refused, b"429")
+    reset(refused)
+    server.get("/health")
+    model.step(3)
+    assert read_response(running).json["tokens"] == 3
+
+
+def test_a_client_that_leaves_in_the_middle_of_its_body_counts_as_cancelled(serve):
+    server = serve(Echo())
+    client = server.connect()
+    client.sendall(message({"prompt": "hi"})[:-5])
+    wait_for(lambda: server.http_server._connections)
+    client.close()
+    wait_for(lambda: server.counts() == {"cancelled": 1})
+    assert server.is_free()
+
+
+def test_a_pipelined_request_is_answered_after_the_first(serve):  # B058
+    server = serve(Echo())
+    client = server.connect()
+    client.sendall(message({"prompt": "ab", "max_tokens": 2}) + message({"prompt": "cd", "max_tokens": 2}))
+    assert read_response(client).json["text"] == "ab"
+    assert read_response(client).json["text"] == "cd"
+    client.close()
+    assert server.counts() == {"ok": 2}
+
+
+def test_line_ends_behind_the_body_do_no_harm(serve):
+    server = serve(Echo())
+    client = server.connect()
+    for _ in range(3):
+        client.sendall(message({"prompt": "ab", "max_tokens": 2}) + b"\r\n")
+        assert read_response(client).json["text"] == "ab"
+
+
+def test_a_kept_connection_is_watched_in_each_of_its_requests(serve):
+    server = serve(EndlessModel())
+    client = server.connect()
+    for _ in range(3):
+        client.sendall(b"POST /generate HTTP/1.1\r\nContent-Length: 2\r\nHost: x\r\n\r\n{}")
+        assert read_response(client).status == 422
+    client.sendall(message({"prompt": "hi"}) + b"\r\n")
+    wait_for(lambda: server.generator.model.tokens > 0)
+    client.close()
+    server.wait_until_free()
+
+
+def test_a_client_that_left_does_not_hear_of_a_worker_that_is_late(serve, caplog):
+    model = Deaf()
+    server = serve(model)
+    client = server.begin(stream=True)
+    assert model.started.wait(SOON)
+    client.close()
+    wait_for(lambda: server.counts() == {"cancelled": 1})
+    assert server.generate().status == 429  # the slot is the worker's, and it is not back
+    model.released.set()
+    server.wait_until_free()
+    assert [record for record in caplog.records if record.levelname == "ERROR"] == []
+
+
+def test_many_odd_requests_leave_a_server_that_works(serve):  # B034, B050, B052
+    server = serve(EndlessModel(seconds=0.0005))
+    for round_ in range(40):
+        client = server.begin(stream=round_ % 2 == 0, max_tokens=512)
+        if round_ % 3 == 0:
+            wait_for(lambda: not server.is_free())
+        list(WAYS.values())[round_ % 4](client)
+        server.post(b"nonsense")
+        client.close()
+        server.wait_until_free()
+    server.generator.model = Echo()
+    assert server.generate("ab", max_tokens=2).json["text"] == "ab"
+    assert server.generator.metrics.in_flight == 0
+    wait_for(lambda: sum(server.counts().values()) == 81)
+    wait_for(lambda: server.app.active == set())

@@ -1,0 +1,163 @@
+"""One generation at a time."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import threading
+import time
+
+import pytest
+from server_fakes import Bytes, Echo, EndlessModel, EndlessRing, Paced, RingEcho, SlowTokenizer
+from server_live import message, read_response, read_until, wait_for
+
+from server import Generator
+from server.errors import RequestError
+
+
+def test_only_one_generation_runs_at_a_time(serve):
+    model = Paced()
+    server = serve(model)
+    with concurrent.futures.ThreadPoolExecutor(8) as clients:
+        answers = [clients.submit(server.generate, max_tokens=4) for _ in range(8)]
+        wait_for(lambda: server.count("busy") == 7)
+        assert server.generator.metrics.in_flight == 1
+        model.step(4)
+    assert sorted(answer.result().status for answer in answers) == [200] + [429] * 7
+    assert server.counts() == {"ok": 1, "busy": 7}
+
+
+def test_an_exhausted_server_answers_429_and_recovers(serve):  # B077, B079
+    model = Paced()
+    server = serve(model)
+    first = server.begin(max_tokens=2)
+    wait_for(lambda: not server.is_free())
+    for stream in (False, True):
+        refused = server.generate(stream=stream)
+        assert refused.status == 429
+        assert refused.json == {"error": "the model is busy"}
+        assert refused.headers["Retry-After"] == "1"
+    model.step(2)
+    assert read_response(first).status == 200
+    first.close()
+    model.step(1)
+    assert server.generate(max_tokens=1).status == 200
+
+
+def test_retry_after_is_what_the_running_generation_is_expected_to_take(serve):
+    server = serve(EndlessModel(seconds=0.02))
+    client = server.begin(max_tokens=512, stream=True)
+    read_until(client, b"data: ")
+    wait_for(lambda: server.received > 10)
+    seconds = int(server.generate().headers["Retry-After"])
+    assert 8 <= seconds <= 60  # 512 tokens at 20 ms and more
+    client.close()
+    server.wait_until_free()
+
+
+def test_slots_are_released_after_a_stream(serve):
+    server = serve(Echo())
+    for _ in range(20):  # at once: who has seen the end is not told that the model is busy
+        assert server.generate(stream=True, max_tokens=5).status == 200
+    assert server.is_free()
+    assert server.counts() == {"ok": 20}
+
+
+def test_the_slot_is_free_when_the_answer_is_there(serve):
+    server = serve(Echo())
+    for _ in range(100):
+        assert server.generate(max_tokens=2).status == 200
+
+
+class Fat(Bytes):
+    """A token of 20 KB: 512 of them do not fit into the system's buffers."""
+
+    def decode(self, ids):
+        return b"x" * (20_000 * len(ids))
+
+
+def begin_without_reading(server):
+    client = server.connect(receive_buffer=2304)
+    client.sendall(message({"prompt": "hi", "stream": True, "max_tokens": 512}))
+    return client
+
+
+@pytest.mark.parametrize("model", [Echo, RingEcho])
+def test_a_client_that_never_reads_the_stream_does_not_keep_its_slot(serve, model):
+    server = serve(model(), Fat())
+    client = begin_without_reading(server)
+    wait_for(lambda: server.sample("kael_request_seconds_count") == 1)
+    assert server.sample("kael_generated_tokens_total") == 512  # it ran to its end
+    server.wait_until_free()
+    assert server.generator.metrics.in_flight == 0
+    assert server.counts() == {}  # and is not answered yet
+    client.close()
+    wait_for(lambda: server.counts() == {"cancelled": 1})
+
+
+def test_a_stalled_client_is_let_go_in_the_end(serve, monkeypatch):  # B059, B061, B062, T10
+    monkeypatch.setattr("server.generate.STALL_SECONDS", 0.1)
+    server = serve(Echo(), Fat())
+    begin_without_reading(server)
+    wait_for(lambda: server.counts() == {"cancelled": 1})
+    assert server.is_free()
+
+
+def test_a_slow_reader_gets_everything(serve, monkeypatch):
+    monkeypatch.setattr("server.generate.STALL_SECONDS", 5)
+    server = serve(Echo(), Fat())
+    client = server.begin("hi", stream=True, max_tokens=300)
+    server.wait_until_free()
+    answer = read_response(client)
+    assert len(answer.text) == 300 * 20_000
+
+
+def test_the_event_loop_keeps_answering_while_a_prompt_is_encoded(serve):
+    server = serve(Echo(), SlowTokenizer(seconds=1.0))
+    client = server.begin()
+    wait_for(server.generator.tokenizer.started.is_set)
+    started = time.monotonic()
+    assert server.get("/health").status == 200
+    assert server.generate().status == 429
+    assert time.monotonic() - started < 0.9
+    assert not server.is_free()
+    assert read_response(client).status == 200
+
+
+@pytest.mark.parametrize("kind", [EndlessModel, EndlessRing])
+def test_health_answers_while_a_generation_runs(serve, kind):  # B071, B074
+    server = serve(kind())
+    client = server.begin(stream=True)
+    read_until(client, b"data: ")
+    for _ in range(20):
+        assert server.get("/health").json == {"status": "ok"}
+    client.close()
+    server.wait_until_free()
+
+
+def test_the_slot_is_of_use_without_a_server():
+    generator = Generator(Echo(), Bytes(), device="cpu", context=64)
+    generator.reserve()
+    assert generator.slot.locked()
+    assert generator.metrics.in_flight == 1
+    with pytest.raises(RequestError) as caught:
+        generator.reserve()
+    assert caught.value.status == 429
+    generator.release()
+    assert not generator.slot.locked()
+    assert generator.metrics.in_flight == 0
+
+
+def test_a_worker_that_cannot_start_frees_the_slot(serve, monkeypatch):
+    server = serve(Echo())
+
+    def start(self, original=threading.Thread.start):
+        if self.name == "kael-generate":
+            raise RuntimeError("can't start new thread")
+        original(self)
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    assert server.generate().status == 500
+    assert server.is_free()
+    assert server.generator.metrics.in_flight == 0
+    monkeypatch.undo()
+    assert server.generate().status == 200
