@@ -12,7 +12,7 @@ class Kael(ConanFile):
     options = {"with_benchmarks": [True, False]}
     default_options = {"with_benchmarks": False}
     exports = "VERSION"
-    exports_sources = "CMakeLists.txt", "VERSION", "LICENSE", "cmake/*", "native/*", "tests/*"
+    exports_sources = "CMakeLists.txt", "VERSION", "LICENSE", "cmake/*", "native/*", "tests/*", "!*/build/*"
 
     def set_version(self):
         self.version = load(self, f"{self.recipe_folder}/VERSION").strip()
@@ -29,7 +29,7 @@ class Kael(ConanFile):
         check_min_cppstd(self, 20)
 
     def layout(self):
-        # Not cmake_layout: `-of build/<preset>` is the preset's own tree, where CMakeLists.txt looks for conan/.
+        # Not cmake_layout: `-of build/<preset>` is the preset's own tree; CMakeLists.txt looks there.
         self.folders.build = "."
         self.folders.generators = "conan"
 
@@ -51,10 +51,11 @@ class Kael(ConanFile):
         CMake(self).install()
 
     def package_info(self):
-        # The package brings its own CMake configuration; these are for other build systems.
+        # The package brings its own CMake configuration; the rest is for other build systems.
         self.cpp_info.set_property("cmake_find_mode", "none")
-        self.cpp_info.builddirs = ["lib/cmake/kael"]
-        self.cpp_info.components["kael"].libs = ["kael_core"]
-        self.cpp_info.components["capi"].libs = ["kael"]
+        cpp, capi = self.cpp_info.components["kael"], self.cpp_info.components["capi"]
+        cpp.builddirs = ["lib/cmake/kael"]
+        cpp.libs = ["kael_core"]
+        capi.libs = ["kael"]
         if self.settings.os == "Linux":
-            self.cpp_info.components["kael"].system_libs = ["pthread"]
+            cpp.system_libs = ["pthread"]

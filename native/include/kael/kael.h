@@ -181,8 +181,8 @@ KAEL_API kael_status kael_tensor_map_add_metadata(kael_tensor_map* map, const ch
                                                   int64_t key_length, const char* value,
                                                   int64_t value_length);
 KAEL_API kael_status kael_tensor_map_size(const kael_tensor_map* map, int64_t* count);
-/* Name and tensor at an index in [0, size). The name is valid until the map changes or is freed; the
- * tensor is a new handle. */
+/* Name and tensor at an index in [0, size). The name is valid until the map changes or is freed;
+ * the tensor is a new handle. */
 KAEL_API kael_status kael_tensor_map_get(const kael_tensor_map* map, int64_t index,
                                          const char** name, int64_t* name_length,
                                          kael_tensor** tensor);
