@@ -21,7 +21,7 @@ import kael
 
 from . import __version__
 from .app import KaelApplication, load_app
-from .serve import serve, start, stop
+from .serve import SHUTDOWN_SECONDS, serve, start, stop
 
 EXIT_DONE, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
 
@@ -148,7 +148,7 @@ async def _check(app: KaelApplication) -> int:
     try:
         answer = await _ask(_url(sockets[0]))
     finally:
-        await stop(server, app)
+        await stop(server, app, SHUTDOWN_SECONDS)
     figures = f"{answer['tokens']} tokens in {answer['seconds']:.3f} s"
     print(f"{CHECK_PROMPT!r} continues with {answer['text']!r}: {figures}")
     return EXIT_DONE

@@ -41,7 +41,7 @@ async def serve(app: KaelApplication, sockets: list[socket.socket], when_ready: 
         # Not the loop's: it may be what hangs.
         signal.signal(number, lambda *_: os._exit(1))
     log.info("shutting down")
-    return await stop(server, app)
+    return await stop(server, app, SHUTDOWN_SECONDS)
 
 
 def start(app: KaelApplication, sockets: list[socket.socket]) -> HTTPServer:
@@ -57,7 +57,7 @@ def start(app: KaelApplication, sockets: list[socket.socket]) -> HTTPServer:
     return server
 
 
-async def stop(server: HTTPServer, app: KaelApplication, seconds: float = SHUTDOWN_SECONDS) -> bool:
+async def stop(server: HTTPServer, app: KaelApplication, seconds: float) -> bool:
     """Accepts nothing new, lets every request have its answer, then closes the connections."""
     server.stop()
     ended = await app.drain(seconds)

@@ -45,42 +45,12 @@ class Response:
         return "".join(event["text"] for event in self.events if event is not None and "text" in event)
 
 
-class Server:
-    """Serves `generator` from construction to `close`."""
+class Client:
+    """Talks to the server on a port of this machine."""
 
-    def __init__(self, generator):
-        self.generator = generator
-        self.failures = []
+    def __init__(self, port):
+        self.port = port
         self._clients = []
-        self._ready = threading.Event()
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), name="server")
-        self._thread.start()
-        assert self._ready.wait(SECONDS)
-
-    async def _run(self):
-        self.loop = asyncio.get_running_loop()
-        self.loop.set_exception_handler(lambda _, context: self.failures.append(context))
-        self._ending = asyncio.Event()
-        self._seconds = 5.0
-        self.app = create_app(self.generator)
-        sockets = bind_sockets(0, "127.0.0.1")
-        self.port = sockets[0].getsockname()[1]
-        self.http_server = start(self.app, sockets)
-        self._ready.set()
-        await self._ending.wait()
-        self.drained = await stop(self.http_server, self.app, self._seconds)
-
-    def close(self, seconds=5.0):
-        """Ends the server as SIGTERM does. Says whether everything ended in time."""
-        if self._thread.is_alive():
-            self._seconds = seconds
-            self.loop.call_soon_threadsafe(self._ending.set)
-            self._thread.join(SECONDS)
-            assert not self._thread.is_alive()
-        assert self.failures == []
-        return self.drained
-
-    # Clients
 
     def close_clients(self):
         for client in self._clients:
@@ -119,6 +89,42 @@ class Server:
         client = self.connect()
         client.sendall(message({"prompt": prompt, **fields}))
         return client
+
+
+class Server(Client):
+    """Serves `generator` from construction to `close`."""
+
+    def __init__(self, generator):
+        self.generator = generator
+        self.failures = []
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), name="server")
+        self._thread.start()
+        assert self._ready.wait(SECONDS)
+        super().__init__(self._port)
+
+    async def _run(self):
+        self.loop = asyncio.get_running_loop()
+        self.loop.set_exception_handler(lambda _, context: self.failures.append(context))
+        self._ending = asyncio.Event()
+        self._seconds = 5.0
+        self.app = create_app(self.generator)
+        sockets = bind_sockets(0, "127.0.0.1")
+        self._port = sockets[0].getsockname()[1]
+        self.http_server = start(self.app, sockets)
+        self._ready.set()
+        await self._ending.wait()
+        self.drained = await stop(self.http_server, self.app, self._seconds)
+
+    def close(self, seconds=5.0):
+        """Ends the server as SIGTERM does. Says whether everything ended in time."""
+        if self._thread.is_alive():
+            self._seconds = seconds
+            self.loop.call_soon_threadsafe(self._ending.set)
+            self._thread.join(SECONDS)
+            assert not self._thread.is_alive()
+        assert self.failures == []
+        return self.drained
 
     # What the server knows
 

@@ -1,0 +1,262 @@
+"""The program: its arguments, its signals, its exit codes and what it prints."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+import server_checkpoint
+import server_process
+from server_live import read_response, read_until, wait_for
+
+from server import __version__, command
+from server.__main__ import main
+
+# Tornado leaves a socket that it could not bind to the garbage collector.
+leaves_its_socket = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+SIGNALS = [signal.SIGTERM, signal.SIGINT]
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory):
+    return server_checkpoint.write(tmp_path_factory.mktemp("small"))
+
+
+@pytest.fixture(scope="module")
+def slow_checkpoint(tmp_path_factory):
+    """A model that takes milliseconds for a token."""
+    return server_checkpoint.write(tmp_path_factory.mktemp("slow"), layers=8, width=384)
+
+
+def failure(capsys, *arguments):
+    """Runs the program in this process: its exit code and its one line."""
+    try:
+        code = command.run([*map(str, arguments)])
+    except SystemExit as ended:
+        code = ended.code
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert output.err.endswith("\n")
+    assert output.err.count("\n") == 1, output.err
+    assert "Traceback" not in output.err
+    return code, output.err
+
+
+def test_it_says_where_it_serves_and_how_to_ask(checkpoint):
+    with server_process.serve("--data", checkpoint) as server:
+        line = server.announcement
+        assert f"http://127.0.0.1:{server.port}" in line
+        assert server.get("/health").json == {"status": "ok"}
+        request = shlex.split(line[line.index("curl ") :])
+        assert json.loads(request[request.index("-d") + 1])["prompt"]
+        if shutil.which("curl"):
+            answer = subprocess.run(request, capture_output=True, text=True, timeout=20, check=True)
+            assert json.loads(answer.stdout)["tokens"] == 32
+        server.signal()
+        assert server.wait() == 0
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_signal_ends_an_idle_server_with_0(checkpoint, number):
+    with server_process.serve("--data", checkpoint) as server:
+        server.signal(number)
+        assert server.wait() == 0
+        assert "Traceback" not in server.stderr
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_signal_ends_a_generation_with_what_there_is(slow_checkpoint, stream):
+    with server_process.serve("--data", slow_checkpoint) as server:
+        client = server.begin("x" * 8, max_tokens=512, stream=stream, details=True, top_k=1)
+        if stream:
+            read_until(client, b"data: ")
+        else:
+            wait_for(lambda: b"kael_requests_in_flight 1.0" in server.get("/metrics").body)
+            time.sleep(0.2)
+        server.signal()
+        assert server.wait() == 0
+        if stream:
+            rest = read_until(client, b"data: [DONE]\n\n\r\n0\r\n\r\n")
+            assert b'"finish_reason": "shutdown"' in rest
+        else:
+            answer = read_response(client)
+            assert answer.status == 200
+            assert answer.json["finish_reason"] == "shutdown"
+            assert answer.json["tokens"] < 512
+        assert "Traceback" not in server.stderr
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_second_signal_ends_it_at_once_with_1(number):
+    with server_process.serve_fake("Deaf") as server:
+        client = server.begin(stream=True)
+        read_until(client, b"data: ")
+        server.signal()
+        server.wait_for_stderr("shutting down")
+        time.sleep(0.05)
+        started = time.monotonic()
+        server.signal(number)
+        assert server.wait() == 1
+        assert time.monotonic() - started < 5
+
+
+def test_a_worker_that_does_not_come_back_makes_it_end_with_1():
+    with server_process.serve_fake("Deaf", shutdown_seconds=1.5) as server:
+        client = server.begin(stream=True)
+        read_until(client, b"data: ")
+        server.signal()
+        read_until(client, b'data: {"error": "generation failed"}\n\n\r\n0\r\n\r\n')
+        assert server.wait() == 1
+        assert "did not end within" in server.stderr
+
+
+def test_help_says_what_there_is():
+    result = server_process.run("--help")
+    assert result.returncode == 0
+    assert all(flag in result.stdout for flag in ("--data", "--device", "--host", "--port", "--check"))
+    assert "Exit codes" in result.stdout
+
+
+def test_check_loads_the_model_and_prints_an_answer(checkpoint):
+    result = server_process.run("--check", "--data", checkpoint)
+    assert result.returncode == 0, result.stderr
+    assert command.CHECK_PROMPT in result.stdout
+    assert "8 tokens" in result.stdout
+
+
+def test_version(capsys):
+    with pytest.raises(SystemExit) as ended:
+        command.run(["--version"])
+    assert ended.value.code == 0
+    assert f"kael-server {__version__}, kael {__version__}" in capsys.readouterr().out
+
+
+def test_the_version_is_the_projects():
+    assert (server_process.ROOT / "VERSION").read_text().strip() == __version__
+
+
+@leaves_its_socket
+def test_an_occupied_port_is_named_with_what_to_do(capsys, checkpoint):
+    with socket.create_server(("127.0.0.1", 0)) as occupant:
+        port = occupant.getsockname()[1]
+        code, line = failure(capsys, "--data", checkpoint, "--port", port)
+    assert code == 1
+    assert f"port {port} of 127.0.0.1 is in use" in line
+    assert "--port" in line
+
+
+def test_an_occupied_port_ends_the_process_with_one_line(checkpoint):
+    with socket.create_server(("127.0.0.1", 0)) as occupant:
+        result = server_process.run("--data", checkpoint, "--port", occupant.getsockname()[1])
+    assert result.returncode == 1
+    assert result.stdout == ""
+    assert len(result.stderr.splitlines()) == 1
+
+
+@leaves_its_socket
+@pytest.mark.parametrize("host", ["203.0.113.1", "no.such.host.invalid", "1.2.3.4.5"])
+def test_an_address_of_somewhere_else_is_refused(capsys, checkpoint, host):
+    code, line = failure(capsys, "--data", checkpoint, "--port", 0, "--host", host)
+    assert code == 1
+    assert host in line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["--port", "65536"], "65536"),
+        (["--port", "-1"], "-1"),
+        (["--port", "http"], "http"),
+        (["--port", "9" * 5000], "--port"),
+        (["--device", "tpu"], "tpu"),
+        (["--unknown"], "--unknown"),
+        (["surplus"], "surplus"),
+        (["--data"], "--data"),
+    ],
+)
+def test_wrong_arguments_end_it_with_2_and_one_line(capsys, arguments, named):
+    code, line = failure(capsys, *arguments)
+    assert code == 2
+    assert named in line
+    assert "--help" in line
+
+
+def test_a_device_that_is_not_there_is_an_error(capsys, checkpoint):
+    code, line = failure(capsys, "--data", checkpoint, "--device", "cuda")
+    assert code == 1
+    assert "cuda" in line
+
+
+def remove_everything(folder):
+    shutil.rmtree(folder)
+
+
+def remove_tokenizer(folder):
+    (folder / "vocab.json").unlink()
+
+
+def remove_weights(folder):
+    (folder / "model.safetensors").unlink()
+
+
+def truncate_weights(folder):
+    path = folder / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:5000])
+
+
+def garble_header(folder):
+    path = folder / "model.safetensors"
+    path.write_bytes(b"\xff" * 5000)
+
+
+def contradict_configuration(folder):
+    path = folder / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "n_layer": 3}))
+
+
+def garble_merges(folder):
+    (folder / "merges.txt").write_text("#version: 0.2\nnot in the vocabulary\n")
+
+
+@pytest.mark.parametrize(
+    ("damage", "named"),
+    [
+        (remove_everything, "no folder"),
+        (remove_tokenizer, "vocab.json"),
+        (remove_weights, "model.safetensors"),
+        (truncate_weights, "model.safetensors"),
+        (garble_header, "model.safetensors"),
+        (contradict_configuration, "h.1"),
+        (garble_merges, "merges.txt"),
+    ],
+)
+def test_a_damaged_model_is_one_line_and_1(capsys, tmp_path, damage, named):
+    folder = server_checkpoint.write(tmp_path / "model")
+    damage(folder)
+    code, line = failure(capsys, "--data", folder, "--port", 0)
+    assert code == 1
+    assert named in line
+
+
+def test_a_package_that_is_missing_is_named(capsys, monkeypatch):
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    monkeypatch.delitem(sys.modules, "server.command")
+    monkeypatch.setitem(sys.modules, "prometheus_client", None)
+    monkeypatch.delitem(sys.modules, "server.app", raising=False)
+    monkeypatch.delitem(sys.modules, "server.generate", raising=False)
+    monkeypatch.delitem(sys.modules, "server.generator", raising=False)
+    monkeypatch.delitem(sys.modules, "server.metrics", raising=False)
+    try:
+        assert main([]) == 1
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    assert "prometheus_client is missing" in capsys.readouterr().err
