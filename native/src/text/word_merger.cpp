@@ -8,7 +8,7 @@ namespace kael::text {
 
 namespace {
 
-constexpr std::size_t kShortWord = 48; // where the heap begins to win, measured
+constexpr std::size_t kShortWord = 96; // where the heap begins to win, about
 constexpr std::uint32_t kEnd = 0xFFFFFFFF;
 
 } // namespace

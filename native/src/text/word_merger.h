@@ -17,7 +17,7 @@ public:
     explicit WordMerger(const MergeTable& merges) noexcept : merges_(&merges) {}
 
     // Merges in place and answers how many ids are left at the front of `ids`; fewer than 2^32 ids.
-    // O(n log n), and O(n^2) without the constant of a heap for short words.
+    // O(n log n): short words are searched for their best pair, longer ones keep a heap.
     [[nodiscard]] std::size_t merge(std::span<TokenId> ids);
 
 private:
