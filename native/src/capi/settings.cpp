@@ -7,8 +7,17 @@
 #include "kael/threads.h"
 
 #include "capi/guard.h"
+#include "kernels/cpu/kernels.h"
 
 namespace {
+
+std::string instruction_set() {
+    try {
+        return kael::kernels::cpu_kernels().name;
+    } catch (const kael::Error&) { // whoever computes gets the error; a description has none
+        return "no instruction set";
+    }
+}
 
 std::string describe_build() {
 #if defined(__clang__)
@@ -16,7 +25,7 @@ std::string describe_build() {
 #else
     const std::string compiler = "gcc " __VERSION__;
 #endif
-    return compiler + ", " KAEL_BUILD_TYPE;
+    return instruction_set() + ", " + compiler + ", " KAEL_BUILD_TYPE;
 }
 
 } // namespace

@@ -18,6 +18,12 @@
 #include "kael/error.h"
 #include "kael/threads.h"
 
+// ThreadSanitizer ends a child that starts threads unless it is asked not to.
+extern "C" const char* __tsan_default_options();
+extern "C" const char* __tsan_default_options() { // NOLINT(bugprone-reserved-identifier)
+    return "die_after_fork=0";
+}
+
 namespace {
 
 // Restores the number of threads that a test changes.
