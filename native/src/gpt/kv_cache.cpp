@@ -34,7 +34,7 @@ void KeyValueCache::reserve(std::int64_t positions, std::int64_t used) {
     const std::int64_t wanted =
         std::min(std::max(round_up_to_block(positions), 2 * capacity_), most_);
     KeyValueCache grown(*this, wanted);
-    for (std::int64_t layer = 0; layer < layers_; ++layer) {
+    for (std::int64_t layer = 0; used > 0 && layer < layers_; ++layer) {
         for (std::int64_t head = 0; head < heads_; ++head) {
             std::copy_n(keys(layer, head), round_up_to_block(used) * head_dimension_,
                         grown.keys(layer, head));
