@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 import time
 
@@ -92,6 +93,17 @@ def test_a_disconnected_plain_client_cancels_its_generation(serve):
     server.wait_until_free()
     wait_for(lambda: server.counts() == {"cancelled": 1})
     assert server.sample("kael_request_seconds_count") == 1
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_client_that_left_is_logged_as_499(serve, stream, caplog):  # B055, T16
+    server = serve(EndlessModel())
+    with caplog.at_level("INFO"):
+        client = server.begin(stream=stream)
+        wait_for(lambda: server.received > 0)
+        client.close()
+        wait_for(lambda: "POST /generate 499" in caplog.text)
+    assert [record for record in caplog.records if record.levelno > logging.INFO] == []
 
 
 def test_a_generation_ends_at_the_token_after_the_client_left(serve):

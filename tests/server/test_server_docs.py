@@ -1,0 +1,84 @@
+"""What docs/server.md shows is what happens."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+import server_checkpoint
+import server_process
+
+from server import request as rules
+from server.metrics import OUTCOMES
+
+PAGE = (server_process.ROOT / "docs" / "server.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"```(\w+)\n(.*?)```", PAGE, re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    with server_process.serve("--data", server_checkpoint.write(tmp_path_factory.mktemp("docs"))) as process:
+        yield process
+
+
+def shape(value):
+    """The names in a JSON value, without what they stand for."""
+    if isinstance(value, dict):
+        return {name: shape(item) for name, item in value.items()}
+    return [shape(item) for item in value] if isinstance(value, list) else None
+
+
+CURL_EXAMPLES = [
+    pytest.param(command, answer, id=command[:60].strip())
+    for (language, command), (_, answer) in itertools.pairwise(BLOCKS)
+    if language == "sh" and command.startswith("curl ")
+]
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
+@pytest.mark.parametrize(("command", "answer"), CURL_EXAMPLES)
+def test_the_curl_examples_answer_as_shown(server, command, answer):
+    command = command.replace("localhost:8000", f"127.0.0.1:{server.port}")
+    result = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60, check=True)
+    if answer.startswith("data: "):
+        assert result.stdout.startswith("data: {")
+        assert result.stdout.endswith("data: [DONE]\n\n")
+    else:
+        assert shape(json.loads(result.stdout)) == shape(json.loads(answer))
+
+
+def test_the_python_client_prints_a_text(server):
+    (client,) = (code for language, code in BLOCKS if language == "python" and "http.client" in code)
+    client = client.replace('"localhost", 8000', f'"127.0.0.1", {server.port}')
+    result = subprocess.run(
+        [sys.executable, "-X", "utf8", "-c", client], capture_output=True, timeout=60, check=True
+    )
+    assert result.stdout
+
+
+def test_the_embedding_example_serves(serve):
+    (example,) = (code for language, code in BLOCKS if language == "python" and "create_app" in code)
+    names = {}
+    exec(example, names)
+    generator = names["app"].generator
+    server = serve(generator.model, generator.tokenizer)
+    assert server.generate("abc", max_tokens=5).json["text"] == "ABCAB"
+
+
+def test_the_limits_are_the_ones_in_the_code():
+    for number in (
+        rules.MAX_PROMPT_CHARACTERS,
+        rules.MAX_NEW_TOKENS,
+        rules.MAX_TOP_K,
+        rules.MAX_BODY_BYTES,
+        rules.MIN_TEMPERATURE,
+    ):
+        assert f"{number:,}" in PAGE
+    fields = re.findall(r"^\| `(\w+)` \| ", PAGE, re.MULTILINE)
+    assert set(rules.SCHEMA["properties"]) <= set(fields)
+    assert all(f"`{outcome}`" in PAGE for outcome in OUTCOMES)
