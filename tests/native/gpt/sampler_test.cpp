@@ -30,8 +30,9 @@ std::int64_t sample(const std::vector<float>& logits, double temperature, std::i
 std::vector<double> ends(const std::vector<float>& logits, double temperature, std::size_t top_k) {
     std::vector<std::size_t> order(logits.size());
     std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(),
-                     [&](auto a, auto b) { return logits[a] > logits[b]; });
+    std::sort(order.begin(), order.end(), [&](auto a, auto b) {
+        return logits[a] != logits[b] ? logits[a] > logits[b] : a < b;
+    });
     const double largest = static_cast<double>(logits[order[0]]);
     order.resize(top_k == 0 ? order.size() : std::min(top_k, order.size()));
     std::vector<double> shares(logits.size(), 0.0);
