@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import _thread
 import atexit
 import contextlib
 import ctypes
@@ -30,6 +31,9 @@ MAX_TOKENS = 2**24
 
 # What an exit of the interpreter grants a generation that another thread runs, to end at its next token.
 _EXIT_SECONDS = 10.0
+
+# A signal that comes just before the main thread falls asleep does not wake it: it looks up this often.
+_LOOK_SECONDS = 0.05
 
 
 class FinishReason(enum.StrEnum):
@@ -266,32 +270,34 @@ def _interruptibly(run: Callable[[], Generation], stop: Callable[[], None]) -> G
     if threading.current_thread() is not threading.main_thread():
         return run()
     outcome: list[Generation | BaseException] = []
+    finished = threading.Event()
 
     def work() -> None:
         try:
             outcome.append(run())
         except BaseException as error:
             outcome.append(error)
+        finally:
+            finished.set()
 
-    worker = threading.Thread(target=work, name="kael-generate", daemon=True)
-    worker.start()
+    # Not threading.Thread: an interrupt in its start or join leaves a thread that runs and seems to be over.
+    started = False
     try:
-        worker.join()
-    except BaseException:
-        stop()
-        _join(worker)
+        _thread.start_new_thread(work, ())
+        started = True
+        while not finished.wait(_LOOK_SECONDS):
+            pass
+    except BaseException as error:
+        if started or not isinstance(error, RuntimeError):  # it means that no thread could be started
+            stop()
+            while not finished.is_set():  # however often Ctrl-C is pressed: the thread still uses the model
+                with contextlib.suppress(BaseException):
+                    finished.wait(_LOOK_SECONDS)
         raise
     result = outcome[0]
     if isinstance(result, BaseException):
         raise result
     return result
-
-
-def _join(worker: threading.Thread) -> None:
-    """Waits for a thread that was told to end, however often Ctrl-C is pressed: it still uses the model."""
-    while worker.is_alive():
-        with contextlib.suppress(KeyboardInterrupt):
-            worker.join()
 
 
 def _run(model: Any, request: Request) -> tuple[int, Generation]:

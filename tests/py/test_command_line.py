@@ -1,0 +1,306 @@
+"""python -m kael: what it prints, where, and with which code it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+
+import pytest
+
+import kael
+
+
+def environment(**changes):
+    paths = os.pathsep.join(filter(None, [*sys.path]))
+    return {**os.environ, "PYTHONPATH": paths, "PYTHONIOENCODING": "utf-8", **changes}
+
+
+def start(*arguments, **options):
+    return subprocess.Popen(
+        [sys.executable, "-m", "kael", *map(str, arguments)], env=environment(), **options
+    )
+
+
+def run(*arguments, code=0, stdin=b"", **changes):
+    """Runs a command; standard output as bytes. A failure must be one line, a success silent on standard
+    error.
+    """
+    done = subprocess.run(
+        [sys.executable, "-m", "kael", *map(os.fsencode, map(str, arguments))],
+        input=stdin,
+        capture_output=True,
+        timeout=120,
+        env=environment(**changes),
+    )
+    assert done.returncode == code, done.stderr
+    if code:
+        assert done.stdout == b""
+        assert done.stderr.count(b"\n") == 1
+        assert b"Traceback" not in done.stderr
+        return done.stderr.decode()
+    assert done.stderr == b""
+    return done.stdout
+
+
+# ---- Arguments
+
+
+@pytest.mark.parametrize("command", [(), ("generate",), ("bench",), ("tokenize",), ("inspect",)])
+def test_help_suffices(command):
+    text = run(*command, "--help", COLUMNS="100").decode()
+    assert text.startswith("usage: python -m kael")
+    for line in text.splitlines():
+        if line.lstrip().startswith("--"):
+            option = line.split()[0]
+            assert text.split(option, 2)[2].strip(), option
+
+
+def test_the_version_is_printed():
+    assert run("--version").decode() == f"kael {kael.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "COMMAND"),
+        (["sing"], "'sing'"),
+        (["generate", "--max-tokens", "-1"], "--max-tokens: expected 0 to 16777216, not -1"),
+        (["generate", "--max-tokens", "1e3"], "--max-tokens: expected a whole number, not '1e3'"),
+        (["generate", "--temperature", "nan"], "--temperature: expected 0 or at least 0.001, not nan"),
+        (["generate", "--temperature", "1e-40"], "--temperature: expected 0 or at least 0.001, not 1e-40"),
+        (["generate", "--temperature", "warm"], "--temperature: expected a number, not 'warm'"),
+        (["generate", "--seed", "18446744073709551616"], "--seed: expected 0 to 18446744073709551615"),
+        (["generate", "--threads", "0"], "--threads: expected 1 to 256, not 0"),
+        (["generate", "--temp", "1"], "--temp"),
+        (["bench", "--depths", "32,x"], "--depths: expected a whole number, not 'x'"),
+        (["tokenize", "a", "b"], "b"),
+        (["inspect"], "PATH"),
+    ],
+)
+def test_wrong_arguments_are_one_line_and_code_2(arguments, message):
+    assert message in run(*arguments, code=2)
+
+
+# ---- generate
+
+
+def test_generate_prints_what_the_model_continues(checkpoint):
+    tokenizer = kael.BpeTokenizer(checkpoint / "vocab.json", checkpoint / "merges.txt")
+    ids = kael.GPT.from_pretrained(checkpoint).generate(tokenizer.encode("hello"), 12, temperature=0)
+    expected = tokenizer.decode(ids).decode("utf-8", "replace").encode() + b"\n"
+    arguments = ("generate", "--data", checkpoint, "--max-tokens", 12, "--temperature", 0)
+    assert run(*arguments, "--prompt", "hello") == expected
+    assert run(*arguments, stdin=b"hello") == expected
+    assert run(*arguments, "--prompt", "-", stdin=b"hello") == expected
+    assert run(*arguments, "--prompt", "hello", "--threads", 1) == expected
+
+
+def test_a_seed_repeats_a_text(checkpoint):
+    arguments = ("generate", "--data", checkpoint, "--prompt", "a", "--max-tokens", 30)
+    assert run(*arguments, "--seed", 4) == run(*arguments, "--seed", 4)
+    assert run(*arguments) != run(*arguments)
+
+
+def test_the_prompt_may_hold_any_byte(checkpoint):
+    arguments = ("generate", "--data", checkpoint, "--max-tokens", 3, "--temperature", 0, "--prompt")
+    assert run(*arguments, os.fsdecode(b"\xff\xfe")) == run(*arguments, "-", stdin=b"\xff\xfe")
+
+
+def test_stats_go_to_standard_error(checkpoint):
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "kael",
+            "generate",
+            "--data",
+            checkpoint,
+            "--prompt",
+            "a",
+            "--max-tokens",
+            "5",
+            "--stats",
+        ],
+        capture_output=True,
+        env=environment(),
+    )
+    assert done.returncode == 0
+    assert done.stderr.startswith(b"5 tokens (length); first after ")
+    assert b"; seed " in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--data", "/nowhere", "--prompt", "a"], "/nowhere"),
+        (["--prompt", ""], "token|empty|prompt"),
+        (
+            ["--prompt", "a", "--device", "cuda"],
+            "device 'cuda' is not available in this build, expected 'cpu'",
+        ),
+    ],
+)
+def test_failures_are_one_line_and_code_1(checkpoint, arguments, message):
+    line = run("generate", "--data", checkpoint, *arguments, code=1)
+    assert line.startswith("python -m kael generate: ")
+    assert any(part in line for part in message.split("|"))
+
+
+def test_a_folder_without_model_or_tokenizer_names_the_file(checkpoint, tmp_path):
+    shutil.copy(checkpoint / "model.safetensors", tmp_path)
+    assert "vocab.json" in run("generate", "--data", tmp_path, "--prompt", "a", code=1)
+    for name in ("vocab.json", "merges.txt"):
+        shutil.copy(checkpoint / name, tmp_path)
+    (tmp_path / "model.safetensors").unlink()
+    assert "model.safetensors" in run("generate", "--data", tmp_path, "--prompt", "a", code=1)
+
+
+def test_a_missing_library_is_one_line(checkpoint):
+    line = run("generate", "--data", checkpoint, "--prompt", "a", code=1, KAEL_LIBRARY="/nowhere/libkael.so")
+    assert "the library was not found" in line
+
+
+def test_stop_at_eos_needs_the_token(checkpoint, tmp_path):
+    shutil.copytree(checkpoint, tmp_path, dirs_exist_ok=True)
+    vocabulary = json.loads((tmp_path / "vocab.json").read_text())
+    vocabulary["<|end|>"] = vocabulary.pop("<|endoftext|>")
+    (tmp_path / "vocab.json").write_text(json.dumps(vocabulary))
+    arguments = ("generate", "--prompt", "a", "--max-tokens", 2, "--stop-at-eos", "--data")
+    assert "<|endoftext|>" in run(*arguments, tmp_path, code=1)
+    run(*arguments, checkpoint)
+
+
+def test_text_appears_while_it_is_generated(checkpoint):
+    process = start(
+        "generate", "--data", checkpoint, "--prompt", "a", "--max-tokens", 2**24, stdout=subprocess.PIPE
+    )
+    try:
+        assert process.stdout.read(1)
+        assert process.poll() is None
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_a_reader_that_leaves_ends_the_command_quietly(checkpoint):
+    process = start(
+        *("generate", "--data", checkpoint, "--prompt", "a", "--max-tokens", 2**24),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    process.stdout.read(10)
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    assert process.wait(60) == 0
+    process.stderr.close()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="sends signals")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_ends_a_generation_with_what_there_is(checkpoint, number):
+    process = start(
+        *("generate", "--data", checkpoint, "--prompt", "a", "--max-tokens", 2**24),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    process.stdout.read(10)
+    process.send_signal(number)
+    rest, errors = process.communicate(timeout=60)
+    assert errors == b""
+    assert rest.endswith(b"\n")
+    assert process.returncode == 0
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+def test_a_full_disk_is_one_line(checkpoint):
+    with open("/dev/full", "wb") as full:
+        process = start(
+            "generate", "--data", checkpoint, "--prompt", "a", stdout=full, stderr=subprocess.PIPE
+        )
+        errors = process.communicate(timeout=60)[1]
+    assert process.returncode == 1
+    assert errors.count(b"\n") == 1
+    assert b"No space left on device" in errors
+
+
+# ---- tokenize
+
+
+def test_tokenize_shows_ids_and_pieces(checkpoint):
+    assert run("tokenize", "--data", checkpoint, "a\0ñ".replace("\0", " ")).decode() == (
+        " 97  'a'\n 32  ' '\n195  b'\\xc3'\n177  b'\\xb1'\n"
+    )
+    assert run("tokenize", "--data", checkpoint, stdin=b"") == b""
+
+
+def test_tokenize_reads_any_byte_and_writes_json(checkpoint):
+    answer = json.loads(run("tokenize", "--data", checkpoint, "--json", stdin=b"a\0\xff"))
+    assert answer == {
+        "ids": [97, 0, 255],
+        "tokens": [
+            {"id": 97, "bytes": "61", "text": "a"},
+            {"id": 0, "bytes": "00", "text": "\0"},
+            {"id": 255, "bytes": "ff", "text": None},
+        ],
+    }
+
+
+def test_tokenize_takes_end_of_text_as_text_unless_asked(checkpoint):
+    assert run("tokenize", "--data", checkpoint, "<|endoftext|>").count(b"\n") == 13
+    assert (
+        run("tokenize", "--data", checkpoint, "--allow-special", "<|endoftext|>") == b"256  '<|endoftext|>'\n"
+    )
+
+
+# ---- inspect
+
+
+def test_inspect_shows_a_file(checkpoint):
+    text = run("inspect", checkpoint / "model.safetensors").decode()
+    assert "28 tensors" in text
+    assert "h.0.attn.c_attn.weight  float32  [32, 96]" in text
+    assert "'format' = 'pt'" in text
+    assert text.endswith("sound\n")
+
+
+def test_inspect_shows_a_folder(checkpoint):
+    text = run("inspect", checkpoint).decode()
+    assert "a GPT-2 of " in text
+    assert "layers = 2" in text
+    assert "<|endoftext|> is 256" in text
+    report = json.loads(run("inspect", "--json", checkpoint))
+    assert report["config"]["dimension"] == 32
+    assert report["tokenizer"] == {"tokens": 257, "end_of_text": 256}
+    assert len(report["files"][0]["tensors"]) == 28
+
+
+def test_inspect_says_why_a_file_is_bad(checkpoint, tmp_path):
+    shutil.copytree(checkpoint, tmp_path, dirs_exist_ok=True)
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-4])
+    for target in (path, tmp_path):
+        line = run("inspect", target, code=1)
+        assert line.startswith("python -m kael inspect: ")
+        assert "model.safetensors" in line
+    assert "/nowhere does not exist" in run("inspect", "/nowhere", code=1)
+
+
+def test_inspect_takes_every_sound_case_of_other_projects(shared):
+    cases = shared / "data" / "safetensors-cases"
+    for path in sorted(cases.glob("*.safetensors"))[:6]:
+        done = subprocess.run(
+            [sys.executable, "-m", "kael", "inspect", path], capture_output=True, env=environment()
+        )
+        assert done.returncode in (0, 1)
+        assert done.stderr.count(b"\n") == done.returncode
+
+
+# ---- bench
+
+
+def test_bench_fails_in_one_line():
+    assert "/nowhere" in run("bench", "--data", "/nowhere", code=1)
