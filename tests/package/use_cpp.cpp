@@ -1,16 +1,18 @@
-#include <cstdio>
+#include <filesystem>
+#include <iostream>
 
-#include "kael/error.h"
-#include "kael/tensor.h"
+#include "kael/gpt.h"
+#include "kael/tokenizer.h"
 
-int main() {
-    const kael::Tensor table = kael::Tensor::zeros({2, 3}, kael::DType::float32);
-    try {
-        static_cast<void>(table.reshape({4}));
-    } catch (const kael::Error& error) {
-        std::puts(error.what());
-        return 0;
-    }
-    std::puts("six elements took the shape of four");
-    return 1;
+int main(int, char** arguments) {
+    const std::filesystem::path folder = arguments[1];
+    kael::gpt::GPT model = kael::gpt::GPT::from_pretrained(folder);
+    const kael::text::BpeTokenizer tokenizer(folder / "vocab.json", folder / "merges.txt");
+
+    const auto prompt = tokenizer.encode("Once upon a time");
+    kael::gpt::GenerateOptions options;
+    options.max_tokens = 32;
+    options.temperature = 0;
+    const auto result = model.generate(prompt.data(), std::ssize(prompt), options);
+    std::cout << tokenizer.decode(result.tokens.data(), result.tokens.size()) << '\n';
 }
