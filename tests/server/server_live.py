@@ -182,6 +182,13 @@ def read_until(client, mark):
     return data
 
 
+def read_to_end(client):
+    data = b""
+    while chunk := client.recv(65536):
+        data += chunk
+    return data
+
+
 def reset(client):
     """Closes with RST."""
     client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))

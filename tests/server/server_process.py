@@ -30,9 +30,8 @@ sys.exit(main(["--data", ".", "--port", "0"]))
 """
 
 
-def environment():
-    paths = [str(ROOT), str(ROOT / "py"), str(ROOT / "tests" / "server")]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+def environment(paths=(ROOT, ROOT / "py", ROOT / "tests" / "server")):
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths))}
 
 
 def run(*arguments):

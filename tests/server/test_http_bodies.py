@@ -7,7 +7,7 @@ import time
 
 import pytest
 from server_fakes import Echo
-from server_live import message, read_response, read_until, wait_for
+from server_live import message, read_response, read_to_end, read_until, wait_for
 
 from server import bodies
 from server.request import MAX_BODY_BYTES
@@ -116,9 +116,7 @@ def test_a_client_that_asks_first_is_refused_without_leave(server, expect):  # T
     client = server.connect()
     head = f"POST /generate HTTP/1.1\r\nHost: x\r\nContent-Length: 60000\r\nExpect: {expect}\r\n\r\n"
     client.sendall(head.encode())
-    data = b""
-    while chunk := client.recv(65536):
-        data += chunk
+    data = read_to_end(client)
     assert data.startswith(b"HTTP/1.1 413 ")
     assert b"HTTP/1.1 100" not in data
 

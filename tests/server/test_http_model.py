@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import server_checkpoint
 from server_fakes import Bytes
-from server_live import Server, read_until, wait_for
+from server_live import Server, read_to_end, read_until, wait_for
 
 import kael
 from server import Generator, load_app
@@ -127,9 +127,9 @@ def test_a_client_that_leaves_frees_the_slot(server):
 
 def test_shutdown_ends_the_generation_of_the_library(server):
     client = server.begin("x" * 100, max_tokens=512, stream=True)
-    read_until(client, b"data: ")
+    begun = read_until(client, b"data: ")
     assert server.close()
-    read_until(client, b"data: [DONE]")
+    assert (begun + read_to_end(client)).endswith(b"data: [DONE]\n\n\r\n0\r\n\r\n")
     assert server.is_free()
 
 

@@ -7,7 +7,7 @@ import time
 
 import pytest
 from server_fakes import Deaf, EndlessModel, EndlessRing, Paced, SlowTokenizer
-from server_live import message, read_response, read_until, wait_for
+from server_live import message, read_response, read_to_end, read_until, wait_for
 
 
 def close_in_background(server, seconds=5.0):
@@ -37,7 +37,8 @@ def test_shutdown_ends_a_stream_with_its_last_events(serve, model):  # B067, B06
     client = server.begin(max_tokens=512, stream=True, details=True)
     read_until(client, b"data: ")
     assert server.close()
-    rest = read_until(client, b"data: [DONE]\n\n\r\n0\r\n\r\n")
+    rest = read_to_end(client)
+    assert rest.endswith(b"data: [DONE]\n\n\r\n0\r\n\r\n")
     assert b'"finish_reason": "shutdown"' in rest
     assert server.counts() == {"cancelled": 1}
 

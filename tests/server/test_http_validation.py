@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 
 import pytest
@@ -191,6 +192,12 @@ def test_any_content_type_is_read_as_json(server):
         {"Content-Type": "application/x-www-form-urlencoded"},
     ):
         assert server.request("POST", "/generate", b'{"prompt": "a", "max_tokens": 1}', headers).status == 200
+
+
+def test_a_compressed_body_is_no_json(server):  # T17
+    body = gzip.compress(b'{"prompt": "a", "max_tokens": 1}')
+    answer = server.request("POST", "/generate", body, {"Content-Encoding": "gzip"})
+    assert answer.status == 422
 
 
 def test_u0000_is_a_character_like_others(server):  # B100, B101

@@ -14,7 +14,7 @@ import time
 import pytest
 import server_checkpoint
 import server_process
-from server_live import read_response, read_until, wait_for
+from server_live import read_response, read_to_end, read_until, wait_for
 
 from server import __version__, command
 from server.__main__ import main
@@ -84,7 +84,8 @@ def test_a_signal_ends_a_generation_with_what_there_is(slow_checkpoint, stream):
         server.signal()
         assert server.wait() == 0
         if stream:
-            rest = read_until(client, b"data: [DONE]\n\n\r\n0\r\n\r\n")
+            rest = read_to_end(client)
+            assert rest.endswith(b"data: [DONE]\n\n\r\n0\r\n\r\n")
             assert b'"finish_reason": "shutdown"' in rest
         else:
             answer = read_response(client)
