@@ -86,15 +86,17 @@ class KaelApplication(Application):
 
     async def drain(self, seconds: float) -> bool:
         """Stops the running generation and waits until every request is answered and the worker has returned.
-        False when that took longer than ``seconds``; the clients were told by then."""
+        False when that takes longer than ``seconds``; the clients are told by then."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
+        last_words = deadline - _LAST_WORDS_SECONDS
         self.generator.shut_down()
         while self.active or self.generator.slot.locked():
             if loop.time() >= deadline:
                 return False
-            if loop.time() >= deadline - _LAST_WORDS_SECONDS:
-                for handler in self.active:
+            if loop.time() >= last_words:
+                last_words = deadline
+                for handler in list(self.active):
                     handler.stop_waiting()
             await asyncio.sleep(_DRAIN_POLL_SECONDS)
         return self.generator.join(_LAST_WORDS_SECONDS)

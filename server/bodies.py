@@ -52,12 +52,23 @@ class BodyHandler(BaseHandler):
             raise HTTPError(405)
         self.request.connection.set_max_body_size(_TORNADO_LIMIT)
         length = self.request.headers.get("Content-Length", "")
+        waits = self._settle_expectation()
         is_number = length.isascii() and length.isdigit() and len(length) <= _MAX_LENGTH_DIGITS
         if is_number and int(length) > self._limit:
             # A client that waits for leave to send will not: there is nothing to read, and flushing without
             # finishing would make Tornado give it leave.
-            waits = self.request.headers.get("Expect", "").lower() == "100-continue"
             await self._refuse_body(drain=not waits)
+
+    def _settle_expectation(self) -> bool:
+        """Whether the client waits for leave to send. Tornado gives it after ``prepare``, by the header."""
+        headers = self.request.headers
+        waits = headers.get("Expect", "").lower() == "100-continue"
+        has_body = headers.get("Content-Length", "0") != "0" or "Transfer-Encoding" in headers
+        if waits and has_body:
+            headers["Expect"] = "100-continue"  # Tornado knows the word in small letters
+        else:
+            headers.pop("Expect", None)
+        return waits
 
     def data_received(self, chunk: bytes) -> Any:
         self._received += len(chunk)

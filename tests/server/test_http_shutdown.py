@@ -6,7 +6,7 @@ import threading
 import time
 
 import pytest
-from server_fakes import Deaf, EndlessModel, EndlessRing, Paced, SlowTokenizer
+from server_fakes import Deaf, Echo, EndlessModel, EndlessRing, Fat, Paced, SlowTokenizer
 from server_live import message, read_response, read_to_end, read_until, wait_for
 
 
@@ -112,6 +112,17 @@ def test_the_client_of_a_worker_that_does_not_come_back_is_told(serve, monkeypat
     assert "did not end" in caplog.text
     model.released.set()
     server.wait_until_free()
+
+
+def test_a_client_that_does_not_read_holds_up_no_shutdown(serve, monkeypatch):
+    monkeypatch.setattr("server.app._LAST_WORDS_SECONDS", 1.0)
+    server = serve(Echo(), Fat())
+    client = server.connect(receive_buffer=2304)
+    client.sendall(message({"prompt": "hi", "stream": True, "max_tokens": 512}))
+    wait_for(lambda: server.sample("kael_request_seconds_count") == 1)
+    server.wait_until_free()
+    assert server.close(seconds=1.3)
+    assert server.counts() == {"cancelled": 1}
 
 
 def test_the_worker_thread_is_gone_after_the_end(serve):

@@ -7,7 +7,7 @@ import threading
 import time
 
 import pytest
-from server_fakes import Bytes, Echo, EndlessModel, EndlessRing, Paced, RingEcho, SlowTokenizer
+from server_fakes import Bytes, Echo, EndlessModel, EndlessRing, Fat, Paced, RingEcho, SlowTokenizer
 from server_live import message, read_response, read_until, wait_for
 
 from server import Generator
@@ -66,13 +66,6 @@ def test_the_slot_is_free_when_the_answer_is_there(serve):
     server = serve(Echo())
     for _ in range(100):
         assert server.generate(max_tokens=2).status == 200
-
-
-class Fat(Bytes):
-    """A token of 20 KB: 512 of them do not fit into the system's buffers."""
-
-    def decode(self, ids):
-        return b"x" * (20_000 * len(ids))
 
 
 def begin_without_reading(server):

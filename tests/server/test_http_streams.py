@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from server_fakes import Broken, BrokenDecoder, BrokenTokenizer, Bytes, Echo, Items, Paced, Sequence
 from server_live import read_until
 
-from server.generate import TextDecoder
+from server.answer import TextDecoder
 
 
 def test_stream_does_not_split_multibyte_characters(serve):  # B014, B022
