@@ -15,11 +15,16 @@ public:
     [[nodiscard]] std::uint64_t seed() const noexcept { return seed_; }
     std::uint64_t next_bits();
     double next_uniform(); // [0, 1), a multiple of 2^-53
-    double next_normal();  // mean 0, standard deviation 1 (Box-Muller)
+    // Mean 0, standard deviation 1 (Box-Muller: each two share two words). Goes through the C
+    // library's logarithm, sine and cosine, whose last bit differs between libraries.
+    double next_normal();
 
 private:
     std::uint64_t seed_;
-    std::uint64_t position_ = 0; // 64-bit words drawn so far
+    std::uint64_t position_ = 0;    // words drawn so far
+    std::uint64_t second_word_ = 0; // of the block that an odd position is in
+    double second_normal_ = 0;
+    bool has_second_normal_ = false;
 };
 
 // Restarts the process's stream, from which random weights and unseeded generations draw. Any

@@ -1,5 +1,5 @@
-// 16-bit floats as their bits. Loops over these functions vectorise: they select, they do not
-// branch. Conversions to 16 bits round to nearest, ties to even; NaN stays NaN.
+// 16-bit floats as their bits. Loops over these functions vectorise. Conversions to 16 bits round
+// to nearest, ties to even; NaN stays NaN.
 #pragma once
 
 #include <bit>
@@ -8,18 +8,26 @@
 
 namespace kael {
 
+// `yes` where the condition holds, else `no`. Masks instead of ?: since gcc would move a float
+// operation into the branch that uses it, and then not vectorise the loop.
+[[nodiscard]] inline std::uint32_t select_bits(bool condition, std::uint32_t yes,
+                                               std::uint32_t no) {
+    const std::uint32_t mask = 0u - static_cast<std::uint32_t>(condition);
+    return (yes & mask) | (no & ~mask);
+}
+
 // IEEE 754 binary16: 1 sign bit, 5 exponent bits (bias 15), 10 bits of fraction.
 [[nodiscard]] inline float float16_to_float(std::uint16_t half) {
     const std::uint32_t sign = (std::uint32_t{half} & 0x8000u) << 16;
     const std::uint32_t magnitude = std::uint32_t{half} & 0x7fffu;
     // The exponent's bias grows by 112; the exponent of infinity and NaN by 224, to 255.
-    const std::uint32_t rebias = magnitude >= 0x7c00u ? 224u << 23 : 112u << 23;
+    const std::uint32_t rebias = select_bits(magnitude >= 0x7c00u, 224u << 23, 112u << 23);
     const std::uint32_t normal = (magnitude << 13) + rebias;
     // Below 2^-14 the value is a whole number of 2^-24. Signed: the conversion that every processor
     // has.
     const float subnormal = static_cast<float>(static_cast<std::int32_t>(magnitude)) * 0x1p-24f;
     const std::uint32_t bits =
-        magnitude < 0x0400u ? std::bit_cast<std::uint32_t>(subnormal) : normal;
+        select_bits(magnitude < 0x0400u, std::bit_cast<std::uint32_t>(subnormal), normal);
     return std::bit_cast<float>(bits | sign);
 }
 
@@ -35,9 +43,9 @@ namespace kael {
     const std::uint32_t subnormal = std::bit_cast<std::uint32_t>(shifted) - 0x3f000000u;
     const std::uint32_t not_a_number = 0x7e00u | ((magnitude >> 13) & 0x03ffu);
 
-    std::uint32_t half = magnitude < 0x38800000u ? subnormal : normal; // 2^-14
-    half = magnitude >= 0x477ff000u ? 0x7c00u : half;                  // 65520
-    half = magnitude > 0x7f800000u ? not_a_number : half;
+    std::uint32_t half = select_bits(magnitude < 0x38800000u, subnormal, normal); // 2^-14
+    half = select_bits(magnitude >= 0x477ff000u, 0x7c00u, half);                  // 65520
+    half = select_bits(magnitude > 0x7f800000u, not_a_number, half);
     return static_cast<std::uint16_t>(half | sign);
 }
 
@@ -51,7 +59,8 @@ namespace kael {
     const std::uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
     // The quiet bit keeps a NaN whose payload is cut off from becoming infinity.
     const std::uint32_t not_a_number = (bits >> 16) | 0x0040u;
-    return static_cast<std::uint16_t>((bits & 0x7fffffffu) > 0x7f800000u ? not_a_number : rounded);
+    return static_cast<std::uint16_t>(
+        select_bits((bits & 0x7fffffffu) > 0x7f800000u, not_a_number, rounded));
 }
 
 // The double cut to a float, with the float's last bit set when anything was lost (round to odd):

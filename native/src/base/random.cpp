@@ -38,10 +38,13 @@ void unlock_stream() {
 } // namespace
 
 std::uint64_t RandomStream::next_bits() {
-    const PhiloxBlock block = philox(seed_, position_ / 2);
-    const std::size_t half = (position_ % 2) * 2;
-    ++position_;
-    return std::uint64_t{block[half]} | (std::uint64_t{block[half + 1]} << 32);
+    const std::uint64_t position = position_++;
+    if (position % 2 != 0) {
+        return second_word_;
+    }
+    const PhiloxBlock block = philox(seed_, position / 2);
+    second_word_ = std::uint64_t{block[2]} | (std::uint64_t{block[3]} << 32);
+    return std::uint64_t{block[0]} | (std::uint64_t{block[1]} << 32);
 }
 
 double RandomStream::next_uniform() {
@@ -49,9 +52,16 @@ double RandomStream::next_uniform() {
 }
 
 double RandomStream::next_normal() {
+    if (has_second_normal_) {
+        has_second_normal_ = false;
+        return second_normal_;
+    }
     // 1 - u is in (0, 1], where the logarithm is finite.
     const double radius = std::sqrt(-2.0 * std::log(1.0 - next_uniform()));
-    return radius * std::cos(2.0 * std::numbers::pi * next_uniform());
+    const double angle = 2.0 * std::numbers::pi * next_uniform();
+    second_normal_ = radius * std::sin(angle);
+    has_second_normal_ = true;
+    return radius * std::cos(angle);
 }
 
 void manual_seed(std::uint64_t seed) {

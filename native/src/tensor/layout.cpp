@@ -13,37 +13,56 @@ namespace {
 // Elements that a thread must have to copy for it to be worth waking.
 constexpr std::int64_t kCopyGrain = 32768;
 
-// Copies rows [first, last) of the innermost dimension.
+// Rows that are copied together, in squares: a transposed source is read along its cache lines.
+constexpr std::int64_t kBand = 32;
+
+// Copies `rows` rows of `length` elements to row-major `target`.
+template <typename Item>
+void copy_band(const Item* source, std::int64_t row_stride, std::int64_t stride, std::int64_t rows,
+               std::int64_t length, Item* target) {
+    if (stride == 1) {
+        for (std::int64_t row = 0; row < rows; ++row) {
+            std::memcpy(target + row * length, source + row * row_stride,
+                        static_cast<std::size_t>(length) * sizeof(Item));
+        }
+        return;
+    }
+    for (std::int64_t begin = 0; begin < length; begin += kBand) {
+        const std::int64_t end = std::min(begin + kBand, length);
+        for (std::int64_t row = 0; row < rows; ++row) {
+            for (std::int64_t i = begin; i < end; ++i) {
+                target[row * length + i] = source[row * row_stride + i * stride];
+            }
+        }
+    }
+}
+
+// Copies rows [first, last), a row being what the last dimension walks. There are two dimensions or
+// more.
 template <typename Item>
 void copy_rows(const Item* source, const Layout& layout, std::int64_t first, std::int64_t last,
                Item* target) {
-    const std::size_t outer = layout.shape.size() - 1;
-    const std::int64_t length = layout.shape[outer];
-    const std::int64_t step = layout.strides[outer];
-    Shape index(outer, 0);
+    const std::size_t row_dimension = layout.shape.size() - 2;
+    const std::int64_t length = layout.shape.back();
+    Shape index(row_dimension + 1, 0);
     std::int64_t offset = 0;
     std::int64_t rest = first;
-    for (std::size_t i = outer; i-- > 0;) {
+    for (std::size_t i = index.size(); i-- > 0;) {
         index[i] = rest % layout.shape[i];
         rest /= layout.shape[i];
         offset += index[i] * layout.strides[i];
     }
-    for (std::int64_t row = first; row < last; ++row) {
-        const Item* from = source + offset;
-        Item* to = target + row * length;
-        if (step == 1) {
-            std::memcpy(to, from, static_cast<std::size_t>(length) * sizeof(Item));
-        } else {
-            for (std::int64_t i = 0; i < length; ++i) {
-                to[i] = from[i * step];
-            }
-        }
-        for (std::size_t i = outer; i-- > 0;) {
-            offset += layout.strides[i];
-            if (++index[i] < layout.shape[i]) {
-                break;
-            }
-            offset -= index[i] * layout.strides[i];
+    for (std::int64_t row = first; row < last;) {
+        const std::int64_t rows =
+            std::min({kBand, layout.shape[row_dimension] - index[row_dimension], last - row});
+        copy_band(source + offset, layout.strides[row_dimension], layout.strides.back(), rows,
+                  length, target + row * length);
+        row += rows;
+        index[row_dimension] += rows;
+        offset += rows * layout.strides[row_dimension];
+        for (std::size_t i = row_dimension; i > 0 && index[i] == layout.shape[i]; --i) {
+            offset += layout.strides[i - 1] - index[i] * layout.strides[i];
+            ++index[i - 1];
             index[i] = 0;
         }
     }
@@ -118,8 +137,9 @@ void copy_strided(const std::byte* source, const Shape& shape, const Shape& stri
         return;
     }
     Layout layout = coalesce(shape, strides);
-    if (layout.shape.empty()) {
-        layout = {{1}, {1}};
+    while (layout.shape.size() < 2) { // the copy wants rows
+        layout.shape.insert(layout.shape.begin(), 1);
+        layout.strides.insert(layout.strides.begin(), 1);
     }
     switch (item_bytes) {
     case 1:

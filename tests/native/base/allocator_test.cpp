@@ -1,12 +1,21 @@
+#include <atomic>
+#include <cstdint>
 #include <cstring>
+#include <fstream>
+#include <limits>
 #include <random>
+#include <string>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <thread>
+#include <unistd.h>
 #include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "kael/error.h"
+#include "kael/tensor.h"
 
 #include "base/allocator.h"
 
@@ -15,6 +24,15 @@ namespace {
 using kael::CachingAllocator;
 
 constexpr std::int64_t kMebibyte = std::int64_t{1} << 20;
+
+#if !defined(KAEL_NO_CACHING_ALLOCATOR)
+// Bytes of address space that this process uses.
+std::int64_t address_space() {
+    std::int64_t pages = 0;
+    std::ifstream("/proc/self/statm") >> pages;
+    return pages * sysconf(_SC_PAGESIZE);
+}
+#endif
 
 bool is_aligned(const std::byte* block, std::int64_t alignment) {
     return reinterpret_cast<std::uintptr_t>(block) % static_cast<std::uintptr_t>(alignment) == 0;
@@ -204,5 +222,49 @@ TEST(Allocator, ThreadsAllocateReleaseAndEmptyTheCacheAtOnce) {
     EXPECT_EQ(allocator.statistics().allocated_bytes, 0);
     EXPECT_LE(allocator.statistics().cached_bytes, kMebibyte);
 }
+
+TEST(Allocator, AChildForkedWhileAnotherThreadAllocatesCanAllocate) {
+    std::atomic<bool> stop{false};
+    std::thread other([&] {
+        while (!stop) {
+            static_cast<void>(kael::Storage::allocate(1000));
+        }
+    });
+    for (int round = 0; round < 50; ++round) {
+        const pid_t child = fork();
+        if (child == 0) {
+            alarm(20); // a lock inherited from the other thread would wait for ever
+            _exit(kael::Storage::allocate(1000)->byte_count() == 1000 ? 0 : 1);
+        }
+        int status = -1;
+        waitpid(child, &status, 0);
+        ASSERT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+    }
+    stop = true;
+    other.join();
+}
+
+// Sanitizers reserve more address space than any limit that would show something.
+#if !defined(KAEL_NO_CACHING_ALLOCATOR)
+TEST(Allocator, TheCacheIsGivenBackBeforeARequestFails) {
+    const pid_t child = fork();
+    if (child == 0) {
+        CachingAllocator allocator(true, 1024 * kMebibyte);
+        constexpr std::int64_t kBytes = 256 * kMebibyte;
+        std::byte* block = allocator.allocate(kBytes);
+        rlimit limit = {};
+        getrlimit(RLIMIT_AS, &limit);
+        limit.rlim_cur = static_cast<rlim_t>(address_space()) + 64 * kMebibyte;
+        setrlimit(RLIMIT_AS, &limit);
+        allocator.release(block, kBytes);
+        // Only in the place of the cached block.
+        std::byte* larger = allocator.allocate(kBytes + 32 * kMebibyte);
+        _exit(larger != nullptr && allocator.statistics().cached_bytes == 0 ? 0 : 1);
+    }
+    int status = -1;
+    waitpid(child, &status, 0);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+}
+#endif
 
 } // namespace

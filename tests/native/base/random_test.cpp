@@ -58,6 +58,20 @@ TEST(RandomStream, UniformNumbersLieBelowOneAndFillTheInterval) {
     }
 }
 
+TEST(RandomStream, EachTwoNormalNumbersAreOnePointInPolarCoordinates) {
+    kael::RandomStream normals(3);
+    kael::RandomStream uniforms(3);
+    for (int pair = 0; pair < 100; ++pair) {
+        const double radius_square = -2 * std::log(1 - uniforms.next_uniform());
+        const double turns = uniforms.next_uniform();
+        const double x = normals.next_normal();
+        const double y = normals.next_normal();
+        EXPECT_NEAR(x * x + y * y, radius_square, 1e-12 * (1 + radius_square));
+        EXPECT_NEAR(std::remainder(std::atan2(y, x) / (2 * std::acos(-1.0)) - turns, 1.0), 0,
+                    1e-12);
+    }
+}
+
 // Kolmogorov-Smirnov against the normal distribution; 1.95 / sqrt(n) is passed by chance once in a
 // thousand seeds, and this seed is fixed.
 TEST(RandomStream, NormalNumbersFollowTheNormalDistribution) {

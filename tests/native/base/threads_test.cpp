@@ -5,6 +5,7 @@
 #include <limits>
 #include <new>
 #include <numeric>
+#include <pthread.h>
 #include <stdexcept>
 #include <string>
 #include <sys/wait.h>
@@ -271,6 +272,28 @@ TEST_F(Threads, AChildForkedWhileAnotherThreadUsesThePoolHasItsOwn) {
     }
     stop = true;
     user.join();
+}
+
+TEST_F(Threads, WhereTheSystemRefusesThreadsTheLoopRunsOnThoseThatThereAre) {
+    kael::set_num_threads(2);
+    EXPECT_EQ(ranges(0, 30, 1).size(), 2U);
+    const int failures = exit_code_of_child([] {
+        // A stack that no address space holds, for every thread started from here on.
+        pthread_attr_t attributes;
+        pthread_attr_init(&attributes);
+        pthread_attr_setstacksize(&attributes, std::size_t{1} << 50);
+        if (pthread_setattr_default_np(&attributes) != 0) {
+            return 1;
+        }
+        kael::set_num_threads(4);
+        int wrong = 0;
+        for (int round = 0; round < 3; ++round) {
+            wrong += ranges(0, 30, 1) == std::vector<Range>{{0, 30}} ? 0 : 1;
+        }
+        kael::run_team([&](const kael::TeamMember& member) { wrong += member.size() - 1; });
+        return wrong;
+    });
+    EXPECT_EQ(failures, 0);
 }
 
 } // namespace
