@@ -81,24 +81,15 @@ struct Region {
     FunctionRef<void(int)> job; // never throws
 };
 
-// Threads that run a region have this set: whatever they start runs inline.
-thread_local bool inside_region = false;
-
-class InsideRegion {
-public:
-    InsideRegion() noexcept { inside_region = true; }
-    ~InsideRegion() { inside_region = false; }
-    InsideRegion(const InsideRegion&) = delete;
-    InsideRegion& operator=(const InsideRegion&) = delete;
-};
-
 class Pool {
 public:
     Pool() : processors_(usable_processors()) {}
 
-    // The one who gets true owns the pool until leave().
+    // The one who gets true owns the pool until leave(). Nobody waits for it: whoever is refused,
+    // a body that starts another region included, runs its work alone.
     [[nodiscard]] bool try_enter() noexcept {
-        return !busy_.test_and_set(std::memory_order_acquire);
+        return !busy_.test(std::memory_order_relaxed) &&
+               !busy_.test_and_set(std::memory_order_acquire);
     }
     void leave() noexcept { busy_.clear(std::memory_order_release); }
 
@@ -182,7 +173,6 @@ int Pool::prepare(int wanted) {
 }
 
 void Pool::run(int size, FunctionRef<void(int)> job) noexcept {
-    const InsideRegion inside;
     const Region region{job};
     const std::uint32_t before = finished_.load(std::memory_order_relaxed);
     region_ = &region;
@@ -201,7 +191,6 @@ void Pool::run(int size, FunctionRef<void(int)> job) noexcept {
 
 void Pool::work(Worker& worker, int index) noexcept {
     name_this_thread();
-    inside_region = true;
     for (std::uint32_t seen = 0;; ++seen) {
         const int size = region_size_.load(std::memory_order_relaxed);
         wait_for_change(worker.ticket, seen, spins(size, kRegionSpins));
@@ -241,7 +230,7 @@ Pool& pool() {
 class Entry {
 public:
     explicit Entry(int wanted) {
-        if (wanted <= 1 || inside_region) {
+        if (wanted <= 1) {
             return;
         }
         Pool& candidate = pool();
