@@ -223,22 +223,22 @@ TEST(Allocator, ThreadsAllocateReleaseAndEmptyTheCacheAtOnce) {
     EXPECT_LE(allocator.statistics().cached_bytes, kMebibyte);
 }
 
-TEST(Allocator, AChildForkedWhileAnotherThreadAllocatesCanAllocate) {
+TEST(Allocator, AChildForkedWhileAnotherThreadIsInTheAllocatorCanAllocate) {
     std::atomic<bool> stop{false};
     std::thread other([&] {
-        while (!stop) {
-            static_cast<void>(kael::Storage::allocate(1000));
+        while (!stop) { // holds the allocator's lock most of the time
+            static_cast<void>(kael::allocator_statistics());
         }
     });
-    for (int round = 0; round < 50; ++round) {
+    for (int round = 0; round < 50 && !testing::Test::HasFailure(); ++round) {
         const pid_t child = fork();
         if (child == 0) {
-            alarm(20); // a lock inherited from the other thread would wait for ever
+            alarm(10); // a lock inherited from the other thread would wait for ever
             _exit(kael::Storage::allocate(1000)->byte_count() == 1000 ? 0 : 1);
         }
         int status = -1;
         waitpid(child, &status, 0);
-        ASSERT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+        EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
     }
     stop = true;
     other.join();
