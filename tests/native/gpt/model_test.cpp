@@ -83,7 +83,7 @@ TEST_P(LogitsOf, AreThoseOfANaiveModelInDoublePrecision) {
     EXPECT_LT(worst, 2e-5);
 }
 
-// What a flag does must be far above what rounding does, else its variant would prove nothing.
+// What a flag does must be ten times what the test above allows, else its variant proves nothing.
 TEST_P(LogitsOf, DifferFromThePlainOnes) {
     Config config = small_config();
     const std::vector<std::int64_t> ids = random_ids(19, config.vocab_size, 8);
@@ -94,7 +94,7 @@ TEST_P(LogitsOf, DifferFromThePlainOnes) {
     for (std::size_t v = 0; v < plain[18].size() && v < changed[18].size(); ++v) {
         difference = std::max(difference, std::abs(plain[18][v] - changed[18][v]));
     }
-    EXPECT_EQ(difference > 1e-3, GetParam().name != "Plain") << difference;
+    EXPECT_EQ(difference > 2e-4, GetParam().name != "Plain") << difference;
 }
 
 INSTANTIATE_TEST_SUITE_P(
