@@ -132,7 +132,7 @@ def text_of(pointer: Any, length: int) -> str:
 
 def static_text(pointer: Any) -> str:
     """A NUL-terminated text with static storage."""
-    return ctypes.cast(pointer, ctypes.c_char_p).value.decode("utf-8", "replace")
+    return ctypes.string_at(pointer).decode("utf-8", "replace")
 
 
 def check_status(status: int) -> None:

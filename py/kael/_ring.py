@@ -37,7 +37,7 @@ class TokenRing:
         # The library frees the ring when both shares are given up.
         self._producer = Owned(handle, kept.kael_token_ring_finish, "producer's side of the token ring")
         self._consumer = Owned(handle, kept.kael_token_ring_free, "token ring")
-        self._descriptor = kept.kael_token_ring_descriptor(handle)
+        self._descriptor = int(kept.kael_token_ring_descriptor(handle))
         self._records = (_signatures.TokenRecord * _BATCH)()
 
     @property

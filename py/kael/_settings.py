@@ -19,7 +19,7 @@ def get_num_threads() -> int:
     """Threads for one call: what :func:`set_num_threads` set, else ``KAEL_NUM_THREADS``, else the processors
     that the process may use.
     """
-    count = native().released.kael_get_num_threads()
+    count = int(native().released.kael_get_num_threads())
     if count < 1:
         raise last_error(ErrorCode.INVALID_ARGUMENT)
     return count

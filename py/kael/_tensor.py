@@ -12,7 +12,7 @@ from kael._errors import Error, ErrorCode
 from kael._handles import Owned
 from kael._library import check_status, native
 
-_NUMPY_TYPES = {
+_NUMPY_TYPES: dict[str, np.dtype[Any]] = {
     "float32": np.dtype(np.float32),
     "float64": np.dtype(np.float64),
     "float16": np.dtype(np.float16),
@@ -34,6 +34,9 @@ class Tensor:
 
     __module__ = "kael"
     __slots__ = ("_dtype", "_info", "_owned")
+    _dtype: str
+    _info: Any
+    _owned: Owned
 
     def __init__(self) -> None:
         raise TypeError("kael.Tensor has no constructor: use kael.tensor(data)")
@@ -66,12 +69,12 @@ class Tensor:
     @property
     def ndim(self) -> int:
         """How many dimensions there are."""
-        return self._info.rank
+        return int(self._info.rank)
 
     @property
     def nbytes(self) -> int:
         """Elements times the size of one."""
-        return self._info.byte_count
+        return int(self._info.byte_count)
 
     @property
     def is_read_only(self) -> bool:
@@ -80,7 +83,7 @@ class Tensor:
 
     def numel(self) -> int:
         """How many elements there are."""
-        return self._info.element_count
+        return int(self._info.element_count)
 
     def is_contiguous(self) -> bool:
         """True for row-major elements without gaps."""

@@ -69,7 +69,8 @@ class BpeTokenizer:
                 self._owned.pointer(), data, len(data), special, _int64s(ids), len(data), ctypes.byref(count)
             )
         )
-        return ids[: count.value].tolist()
+        encoded: list[int] = ids[: count.value].tolist()
+        return encoded
 
     def decode(self, ids: Iterable[int]) -> bytes:
         """The bytes that ``ids`` stand for. A character may be split between tokens, so decode whole texts,
