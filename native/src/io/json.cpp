@@ -162,8 +162,9 @@ public:
         if (const auto nul = text_.find('\0'); nul != std::string_view::npos) {
             fail_at(path_, offset_ + nul, "a NUL byte is not JSON");
         }
-        const char* const end = text_.data() + text_.size();
-        nlohmann::json::sax_parse(CountingIterator(text_.data(), &position_),
+        const char* const begin = text_.data();
+        const char* const end = begin + text_.size();
+        nlohmann::json::sax_parse(CountingIterator(begin, &position_),
                                   CountingIterator(end, &position_), this);
     }
 
