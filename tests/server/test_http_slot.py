@@ -12,6 +12,7 @@ from server_live import message, read_response, read_until, wait_for
 
 from server import Generator
 from server.errors import RequestError
+from server.request import parse
 
 
 def test_only_one_generation_runs_at_a_time(serve):
@@ -72,6 +73,29 @@ def begin_without_reading(server):
     client = server.connect(receive_buffer=2304)
     client.sendall(message({"prompt": "hi", "stream": True, "max_tokens": 512}))
     return client
+
+
+def test_metrics_come_before_the_slot_and_the_slot_before_the_end():
+    generator = Generator(Echo(), Bytes())
+    steps = []
+
+    class Bridge:
+        generated = 3
+
+        def generate(self, model, prompt, max_tokens, **options):
+            steps.append(("generate", generator.slot.locked()))
+
+        def end(self, error):
+            steps.append(("end", generator.slot.locked()))
+
+    finish = generator.metrics.finish_generation
+    generator.metrics.finish_generation = lambda tokens, seconds: (
+        steps.append(("metrics", generator.slot.locked())),
+        finish(tokens, seconds),
+    )
+    generator.reserve()
+    generator._work([1], parse(b'{"prompt": "a"}'), Bridge())
+    assert steps == [("generate", True), ("metrics", True), ("end", False)]
 
 
 @pytest.mark.parametrize("model", [Echo, RingEcho])
