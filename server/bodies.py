@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from tornado.iostream import IOStream
 from tornado.web import HTTPError, stream_request_body
 
 from .errors import RequestError, body_too_large
@@ -100,8 +101,13 @@ class BodyHandler(BaseHandler):
             self.finish()
             self._close()
 
+    @property
+    def stream(self) -> IOStream:
+        """The client's connection."""
+        return self.request.connection.stream
+
     def _close(self) -> None:
-        self.request.connection.stream.close()
+        self.stream.close()
 
     def _end_drain(self) -> None:
         if self._drain_timer is not None:

@@ -38,12 +38,11 @@ class GenerateHandler(BodyHandler):
         self._outcome: str | None = None
 
     async def answer(self, body: bytes) -> None:
-        stream = self.request.connection.stream
         application = self.application
         application.active.add(self)
-        application.hangups.watch(stream)
+        application.hangups.watch(self.stream)
         try:
-            if stream.closed():  # before Tornado could call on_connection_close
+            if self.stream.closed():  # before Tornado could call on_connection_close
                 raise ClientLeft
             await self._generate(body)
         except RequestError as refusal:
@@ -61,7 +60,7 @@ class GenerateHandler(BodyHandler):
         finally:
             if self._bridge is not None:
                 self._bridge.close()
-            application.hangups.forget(stream)
+            application.hangups.forget(self.stream)
             application.active.discard(self)
 
     async def _generate(self, body: bytes) -> None:
@@ -149,7 +148,7 @@ class GenerateHandler(BodyHandler):
                 flushed.result()
                 return
             if had_ended:
-                self.request.connection.stream.close()
+                self.stream.close()
                 raise ClientLeft
 
     def refuse(self, error: RequestError) -> None:
@@ -170,7 +169,7 @@ class GenerateHandler(BodyHandler):
         if error.closes:  # Tornado does not look at the header
             await asyncio.wait({self.flush(), self._left}, return_when=asyncio.FIRST_COMPLETED)
             self.finish()
-            self.request.connection.stream.close()
+            self.stream.close()
         else:
             self.finish()
 
@@ -196,7 +195,7 @@ class GenerateHandler(BodyHandler):
         if self._bridge is not None and not self._bridge.ended:
             self._bridge.abandon(errors.WorkerStuck("the worker thread did not end in time"))
         else:
-            self.request.connection.stream.close()
+            self.stream.close()
 
     def on_connection_close(self) -> None:
         super().on_connection_close()
