@@ -53,10 +53,11 @@ struct Pass {
     Clock::time_point end;
 };
 
-// Threads that begin together, or not at all when the system refuses one of them.
+// Runs work(0) to work(threads - 1) on threads that begin together, or not at all when the system
+// refuses one of them.
 class Crew {
 public:
-    Crew(int threads, FunctionRef<void(int)> work) {
+    void run(int threads, FunctionRef<void(int)> work) {
         try {
             members_.reserve(static_cast<std::size_t>(threads));
             for (int thread = 0; thread < threads; ++thread) {
@@ -95,7 +96,8 @@ double shortest_pass(int threads, int repeats, FunctionRef<void(int)> work) {
     const int passes = repeats + 1;
     std::vector<Pass> times(static_cast<std::size_t>(threads) * static_cast<std::size_t>(passes));
     StartingLine line(threads);
-    Crew(threads, [&](int thread) {
+    Crew crew;
+    crew.run(threads, [&](int thread) {
         for (int pass = 0; pass < passes; ++pass) {
             line.arrive(pass);
             Pass& time = times[static_cast<std::size_t>(pass) * static_cast<std::size_t>(threads) +

@@ -17,22 +17,32 @@ void store_key(const float* key, Index head_dimension, Index position, float* ke
     }
 }
 
-// Scores of `Rows` queries with `Blocks` blocks of keys, the lanes being positions.
+// Scores of `Rows` queries with `Blocks` blocks of keys, the lanes being positions. Meanwhile the
+// keys `ahead` floats further are fetched: the blocks are too short for the processor's own
+// prefetching (.83 of the bandwidth without, .93 with).
 template <int Rows, int Blocks>
 inline void score_blocks(const float* queries, Index ldq, const float* key_blocks,
-                         Index head_dimension, float scale, float* scores, Index lds) {
+                         Index head_dimension, Index ahead, float scale, float* scores, Index lds) {
     Vector sums[Rows][Blocks][kParts] = {};
     for (Index d = 0; d < head_dimension; ++d) {
         Vector keys[Blocks][kParts];
+        KAEL_UNROLLED
         for (int block = 0; block < Blocks; ++block) {
+            const float* const place = key_blocks + (block * head_dimension + d) * kKeyBlock;
+            if constexpr (Rows == 1) {
+                prefetch(place + ahead);
+            }
+            KAEL_UNROLLED
             for (int part = 0; part < kParts; ++part) {
-                keys[block][part] =
-                    load(key_blocks + (block * head_dimension + d) * kKeyBlock + part * kWidth);
+                keys[block][part] = load(place + part * kWidth);
             }
         }
+        KAEL_UNROLLED
         for (int row = 0; row < Rows; ++row) {
             const Vector query = broadcast(queries[row * ldq + d]);
+            KAEL_UNROLLED
             for (int block = 0; block < Blocks; ++block) {
+                KAEL_UNROLLED
                 for (int part = 0; part < kParts; ++part) {
                     sums[row][block][part] =
                         fused(query, keys[block][part], sums[row][block][part]);
@@ -41,8 +51,11 @@ inline void score_blocks(const float* queries, Index ldq, const float* key_block
         }
     }
     const Vector factor = broadcast(scale);
+    KAEL_UNROLLED
     for (int row = 0; row < Rows; ++row) {
+        KAEL_UNROLLED
         for (int block = 0; block < Blocks; ++block) {
+            KAEL_UNROLLED
             for (int part = 0; part < kParts; ++part) {
                 store(scores + row * lds + block * kKeyBlock + part * kWidth,
                       sums[row][block][part] * factor);
@@ -55,15 +68,21 @@ template <int Rows, int AtOnce>
 inline void score_positions(const float* queries, Index ldq, const float* key_blocks,
                             Index head_dimension, Index positions, float scale, float* scores,
                             Index lds) {
+    const Index size = kKeyBlock * head_dimension;
     const Index blocks = (positions + kKeyBlock - 1) / kKeyBlock;
     Index block = 0;
     for (; block + AtOnce <= blocks; block += AtOnce) {
-        score_blocks<Rows, AtOnce>(queries, ldq, key_blocks + block * kKeyBlock * head_dimension,
-                                   head_dimension, scale, scores + block * kKeyBlock, lds);
+        const bool more = block + 2 * AtOnce <= blocks;
+        score_blocks<Rows, AtOnce>(queries, ldq, key_blocks + block * size, head_dimension,
+                                   more ? AtOnce * size : 0, scale, scores + block * kKeyBlock,
+                                   lds);
     }
-    for (; block < blocks; ++block) {
-        score_blocks<Rows, 1>(queries, ldq, key_blocks + block * kKeyBlock * head_dimension,
-                              head_dimension, scale, scores + block * kKeyBlock, lds);
+    if constexpr (AtOnce > 1) {
+        if (block < blocks) {
+            score_positions<Rows, AtOnce / 2>(queries, ldq, key_blocks + block * size,
+                                              head_dimension, positions - block * kKeyBlock, scale,
+                                              scores + block * kKeyBlock, lds);
+        }
     }
 }
 
@@ -81,7 +100,9 @@ inline void mix_strip(const float* weights, Index ldw, const float* values, Inde
                       Index end, float* out, Index ldo, Get get, Put put) {
     Vector sums[Rows][Vectors] = {};
     if (begin > 0) {
+        KAEL_UNROLLED
         for (int row = 0; row < Rows; ++row) {
+            KAEL_UNROLLED
             for (int v = 0; v < Vectors; ++v) {
                 sums[row][v] = get(out + row * ldo + v * kWidth);
             }
@@ -89,17 +110,22 @@ inline void mix_strip(const float* weights, Index ldw, const float* values, Inde
     }
     for (Index t = begin; t < end; ++t) {
         Vector value[Vectors];
+        KAEL_UNROLLED
         for (int v = 0; v < Vectors; ++v) {
             value[v] = get(values + t * ldv + v * kWidth);
         }
+        KAEL_UNROLLED
         for (int row = 0; row < Rows; ++row) {
             const Vector weight = broadcast(weights[row * ldw + t]);
+            KAEL_UNROLLED
             for (int v = 0; v < Vectors; ++v) {
                 sums[row][v] = fused(weight, value[v], sums[row][v]);
             }
         }
     }
+    KAEL_UNROLLED
     for (int row = 0; row < Rows; ++row) {
+        KAEL_UNROLLED
         for (int v = 0; v < Vectors; ++v) {
             put(out + row * ldo + v * kWidth, sums[row][v]);
         }
@@ -152,11 +178,16 @@ struct QueryTile {
     float* scores;
 };
 
+// Rows of scores do not lie a multiple of 4 KB apart: they would throw each other out of the cache.
+constexpr Index score_stride(Index positions) {
+    return round_up(positions, kKeyBlock) + kKeyBlock;
+}
+
 template <int Rows>
 struct AttendTile {
     static void run(const QueryTile& tile) {
         const Index most = tile.first + Rows; // positions that the last row sees
-        const Index lds = round_up(most, kKeyBlock);
+        const Index lds = score_stride(most);
         score_positions<Rows, kScoreBlocks>(tile.queries, tile.ldq, tile.key_blocks,
                                             tile.head_dimension, most, tile.scale, tile.scores,
                                             lds);
@@ -175,7 +206,7 @@ struct AttendTile {
 };
 
 Index attention_scratch(Index positions) {
-    return kQueryRows * round_up(positions, kKeyBlock);
+    return kQueryRows * score_stride(positions);
 }
 
 void attention_rows(const float* queries, Index ldq, Index rows, Index first,

@@ -11,7 +11,6 @@ namespace {
 // x = n ln 2 + r with ln 2 in two parts (the first has 9 bits, so that n times it is exact);
 // exp(r) = 1 + r + r^2 p(r), p a minimax fit of degree 4 on |r| <= ln(2) / 2 (relative error of
 // exp 7.4e-9). The sum with 1.5 * 2^23 rounds to the nearest integer and leaves it in the low bits.
-// The scale 2^n is applied in two exact halves, since n reaches from -150 to 128.
 inline Vector exponential(Vector x) {
     const Vector limited = at_most(at_least(x, broadcast(-104.0f)), broadcast(89.0f));
     const Vector magic = broadcast(12582912.0f);
@@ -25,11 +24,7 @@ inline Vector exponential(Vector x) {
     p = fused(p, r, broadcast(0.1666657964f));
     p = fused(p, r, broadcast(0.4999999815f));
     p = fused(p, r * r, r) + broadcast(1.0f);
-    const IntVector exponent = as_int(shifted) - as_int(magic);
-    const IntVector half = exponent >> 1;
-    const Vector scale_half = as_float((half + 127) << 23);
-    const Vector scale_rest = as_float((exponent - half + 127) << 23);
-    return p * scale_half * scale_rest;
+    return scale_by_power(p, n, as_int(shifted) - as_int(magic));
 }
 
 // 0.5 x (1 + tanh(u)) = x / (1 + exp(-2u)), u = sqrt(2 / pi) (x + 0.044715 x^3): "gelu_new".

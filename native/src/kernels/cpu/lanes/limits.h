@@ -33,9 +33,9 @@ float read_stream(const float* data, Index count) {
 }
 
 Index multiply_add_loop(Index iterations) {
-    constexpr int kSums = 12;
-    Vector sums[kSums];
-    for (int i = 0; i < kSums; ++i) {
+    constexpr int kChains = 12;
+    Vector sums[kChains];
+    for (int i = 0; i < kChains; ++i) {
         sums[i] = broadcast(static_cast<float>(i));
     }
     const Vector factor = broadcast(0.999f);
@@ -54,7 +54,7 @@ Index multiply_add_loop(Index iterations) {
         needed = all[i];
     }
     static_cast<void>(needed);
-    return Index{2} * kSums * kWidth;
+    return Index{2} * kChains * kWidth;
 }
 
 } // namespace

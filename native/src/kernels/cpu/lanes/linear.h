@@ -1,4 +1,4 @@
-// Products with a weight matrix stored [in, out]: per output, two chains over k.
+// Products of many rows with a weight matrix stored [in, out]: per output, two chains over k.
 #pragma once
 
 #include "kernels/cpu/lanes/vector.h"
@@ -6,87 +6,162 @@
 namespace kael::kernels::KAEL_INSTRUCTION_SET {
 namespace {
 
+// Y[m, n0..n1) = X[m, :] W[:, n0..n1) + bias; see kernels.h.
+struct Linear {
+    const float* x;
+    Index ldx;
+    Index rows;
+    const float* w;
+    Index ldw;
+    Index depth;
+    const float* bias; // may be null
+    Index n0;
+    Index n1;
+    float* y;
+    Index ldy;
+};
+
 // A tile of the product is kTileRows x kPanel outputs, whose accumulators fill most registers:
 // 8 x 3 of 32, 6 x 2 or 4 x 2 of 16.
 constexpr int kTileRows = kManyRegisters ? 8 : (kWidth == 8 ? 6 : 4);
 constexpr int kPanelVectors = kManyRegisters ? 3 : 2;
-constexpr int kPanel = kPanelVectors * kWidth;
+constexpr Index kPanel = kPanelVectors * kWidth;
 
-// Where one tile reads and writes.
+// One tile, over one half of k.
 struct Tile {
     const float* x; // first row, at the first k
     Index ldx;
-    const float* b; // [depth, kPanel], rows ldb apart
-    Index ldb;
     Index depth;
+    const float* w; // not null: the panel is still to be copied from here
+    Index ldw;
+    float* panel;      // [depth, kPanel]
+    const float* next; // rows of W to fetch meanwhile, at most `depth`
+    Index next_rows;
     float* y;
     Index ldy;
     Index columns;     // at most kPanel
-    bool second;       // the second half of k: y holds the first
+    bool second;       // the second half of k: y holds the sums of the first
     const float* bias; // added in the second half; may be null
 };
 
 template <int Rows>
 struct MultiplyTile {
     static void run(const Tile& tile) {
+        if (tile.w == nullptr) {
+            multiply<false>(tile);
+        } else {
+            multiply<true>(tile);
+        }
+    }
+
+private:
+    template <bool Copy>
+    static void multiply(const Tile& tile) {
         Vector sums[Rows][kPanelVectors] = {};
         const float* x[Rows];
         for (int row = 0; row < Rows; ++row) {
             x[row] = tile.x + row * tile.ldx;
         }
-        const float* b = tile.b;
-        for (Index k = 0; k < tile.depth; ++k) {
-            Vector weights[kPanelVectors];
-            for (int v = 0; v < kPanelVectors; ++v) {
-                weights[v] = load(b + v * kWidth);
+        const float* w = tile.w;
+        float* panel = tile.panel;
+        const float* next = tile.next;
+        const Index depth = tile.depth;
+        const Index ldw = tile.ldw;
+        // Between the stretches a row of the next panel is fetched; before the last one, y.
+        const Index stretch = (depth + tile.next_rows) / (tile.next_rows + 1);
+        for (Index k = 0; k < depth;) {
+            const Index end = smaller(k + stretch, depth);
+            if (end == depth) {
+                prefetch_outputs(tile);
             }
-            for (int row = 0; row < Rows; ++row) {
-                const Vector value = broadcast(x[row][k]);
+            for (; k < end; ++k) {
+                Vector weights[kPanelVectors];
+                KAEL_UNROLLED
                 for (int v = 0; v < kPanelVectors; ++v) {
-                    sums[row][v] = fused(value, weights[v], sums[row][v]);
+                    if constexpr (Copy) {
+                        weights[v] = load(w + v * kWidth);
+                        store(panel + v * kWidth, weights[v]);
+                    } else {
+                        weights[v] = load(panel + v * kWidth);
+                    }
+                }
+                KAEL_UNROLLED
+                for (int row = 0; row < Rows; ++row) {
+                    const Vector value = broadcast(x[row][k]);
+                    KAEL_UNROLLED
+                    for (int v = 0; v < kPanelVectors; ++v) {
+                        sums[row][v] = fused(value, weights[v], sums[row][v]);
+                    }
+                }
+                panel += kPanel;
+                if constexpr (Copy) {
+                    w += ldw;
                 }
             }
-            b += tile.ldb;
-        }
-        for (int v = 0; v < kPanelVectors; ++v) {
-            const Index columns = smaller(tile.columns - v * kWidth, kWidth);
-            if (columns <= 0) {
-                return;
+            for (Index line = 0; line < kPanel; line += kLanes) {
+                prefetch(next + line);
             }
+            next += ldw;
+        }
+        if (tile.columns == kPanel) {
+            KAEL_UNROLLED
             for (int row = 0; row < Rows; ++row) {
-                finish(tile, row, v * kWidth, columns, sums[row][v]);
+                KAEL_UNROLLED
+                for (int v = 0; v < kPanelVectors; ++v) {
+                    finish(
+                        tile, row * tile.ldy + v * kWidth, v * kWidth, sums[row][v],
+                        [](const float* p) { return load(p); },
+                        [](float* p, Vector sum) { store(p, sum); });
+                }
+            }
+        } else {
+            finish_narrow(tile, sums);
+        }
+    }
+
+    static void prefetch_outputs(const Tile& tile) {
+        for (int row = 0; row < Rows; ++row) {
+            for (Index line = 0; line < kPanel; line += kLanes) {
+                __builtin_prefetch(tile.y + row * tile.ldy + line);
             }
         }
     }
 
-    static void finish(const Tile& tile, Index row, Index column, Index columns, Vector sum) {
-        float* y = tile.y + row * tile.ldy + column;
-        const bool whole = columns == kWidth;
+    template <typename Get, typename Put>
+    static void finish(const Tile& tile, Index place, Index column, Vector sum, Get get, Put put) {
+        float* const y = tile.y + place;
         if (tile.second) {
-            sum = (whole ? load(y) : load_first(y, columns)) + sum;
+            sum = get(y) + sum;
             if (tile.bias != nullptr) {
-                const float* bias = tile.bias + column;
-                sum += whole ? load(bias) : load_first(bias, columns);
+                sum += get(tile.bias + column);
             }
         }
-        if (whole) {
-            store(y, sum);
-        } else {
-            store_first(y, sum, columns);
+        put(y, sum);
+    }
+
+    static void finish_narrow(const Tile& tile, const Vector (&sums)[Rows][kPanelVectors]) {
+        float buffer[Rows * kPanel];
+        KAEL_UNROLLED
+        for (int row = 0; row < Rows; ++row) {
+            KAEL_UNROLLED
+            for (int v = 0; v < kPanelVectors; ++v) {
+                store(buffer + row * kPanel + v * kWidth, sums[row][v]);
+            }
+        }
+        for (Index row = 0; row < Rows; ++row) {
+            for (Index column = 0; column < tile.columns; column += kWidth) {
+                const Index rest = smaller(tile.columns - column, kWidth);
+                finish(
+                    tile, row * tile.ldy + column, column, load(buffer + row * kPanel + column),
+                    [rest](const float* p) { return load_first(p, rest); },
+                    [rest](float* p, Vector sum) { store_first(p, sum, rest); });
+            }
         }
     }
 };
 
-// Copies W[k0..k1, n..n + columns) to [k1 - k0, kPanel], missing columns as zeros.
-inline void pack_panel(const float* w, Index ldw, Index depth, Index columns, float* panel) {
-    if (columns == kPanel) {
-        for (Index k = 0; k < depth; ++k) {
-            for (int v = 0; v < kPanelVectors; ++v) {
-                store(panel + k * kPanel + v * kWidth, load(w + k * ldw + v * kWidth));
-            }
-        }
-        return;
-    }
+// Copies W[0..depth, 0..columns), fewer than kPanel, to [depth, kPanel]; the others become zeros.
+inline void pack_narrow_panel(const float* w, Index ldw, Index depth, Index columns, float* panel) {
     for (Index k = 0; k < depth; ++k) {
         for (int v = 0; v < kPanelVectors; ++v) {
             const Index rest = larger(smaller(columns - v * kWidth, kWidth), 0);
@@ -95,80 +170,53 @@ inline void pack_panel(const float* w, Index ldw, Index depth, Index columns, fl
     }
 }
 
-constexpr Index kAlignment = 16; // floats in a cache line
-
-Index matmul_scratch(Index depth) {
-    return (depth - depth / 2) * kPanel + kAlignment;
-}
-
+// The first float at or after p that begins a cache line.
 inline float* align_up(float* p) {
-    return reinterpret_cast<float*>((reinterpret_cast<std::uintptr_t>(p) + 63) / 64 * 64);
+    const auto past = reinterpret_cast<std::uintptr_t>(p) / sizeof(float) % kLanes;
+    return p + (kLanes - static_cast<Index>(past)) % kLanes;
 }
 
-void matmul(const float* x, Index ldx, Index rows, const float* w, Index ldw, Index depth,
-            const float* bias, Index n0, Index n1, float* y, Index ldy, float* scratch) {
-    // Below this many rows copying a panel costs more than it saves.
-    constexpr Index kRowsToPack = 16;
-    float* const panel = align_up(scratch);
-    for (Index n = n0; n < n1; n += kPanel) {
-        const Index columns = smaller(n1 - n, kPanel);
+constexpr Index packed_scratch(Index depth) {
+    return (depth - depth / 2) * kPanel + kLanes;
+}
+
+// Half of k at a time, the first tile of rows copies its panel of W to `scratch`, where it stays in
+// the second-level cache for the other tiles; these share the fetching of the panel that follows.
+inline void multiply_packed(const Linear& linear, float* scratch) {
+    const Index middle = linear.depth / 2;
+    for (Index n = linear.n0; n < linear.n1; n += kPanel) {
         for (int half = 0; half < 2; ++half) {
             const bool second = half == 1;
-            const Index k0 = second ? depth / 2 : 0;
-            const Index k1 = second ? depth : depth / 2;
-            const float* source = w + k0 * ldw + n;
-            const bool in_place = rows < kRowsToPack && columns == kPanel;
-            if (!in_place) {
-                pack_panel(source, ldw, k1 - k0, columns, panel);
+            const Index k0 = second ? middle : 0;
+            Tile tile{.x = linear.x + k0,
+                      .ldx = linear.ldx,
+                      .depth = second ? linear.depth - middle : middle,
+                      .w = linear.w + k0 * linear.ldw + n,
+                      .ldw = linear.ldw,
+                      .panel = align_up(scratch),
+                      .next = linear.w + (second ? n + kPanel : middle * linear.ldw + n),
+                      .next_rows = 0,
+                      .y = linear.y + n,
+                      .ldy = linear.ldy,
+                      .columns = smaller(linear.n1 - n, kPanel),
+                      .second = second,
+                      .bias = linear.bias == nullptr ? nullptr : linear.bias + n};
+            if (tile.columns < kPanel) {
+                pack_narrow_panel(tile.w, tile.ldw, tile.depth, tile.columns, tile.panel);
+                tile.w = nullptr;
             }
-            for (Index m = 0; m < rows; m += kTileRows) {
-                run_tile<MultiplyTile, kTileRows>(
-                    rows - m, Tile{x + m * ldx + k0, ldx, in_place ? source : panel,
-                                   in_place ? ldw : kPanel, k1 - k0, y + m * ldy + n, ldy, columns,
-                                   second, bias == nullptr ? nullptr : bias + n});
+            for (Index m = 0; m < linear.rows; m += kTileRows) {
+                // Its share of the next panel, whose depth is this one's, or one less or more.
+                const Index begin = tile.depth * m / linear.rows;
+                const Index end = tile.depth * smaller(m + kTileRows, linear.rows) / linear.rows;
+                tile.next_rows = end - begin;
+                run_tile<MultiplyTile, kTileRows>(linear.rows - m, tile);
+                tile.next += tile.next_rows * tile.ldw;
+                tile.x += kTileRows * tile.ldx;
+                tile.y += kTileRows * tile.ldy;
+                tile.w = nullptr;
             }
         }
-    }
-}
-
-// y[0..n) += x[0..Depth) W[0..Depth, 0..n), each output a chain; from zero when First.
-template <int Depth, bool First>
-inline void add_weight_rows(const float* x, const float* w, Index ldw, Index n, float* y) {
-    Vector values[Depth];
-    for (int k = 0; k < Depth; ++k) {
-        values[k] = broadcast(x[k]);
-    }
-    for_each_vector(n, [&](auto get, auto put) {
-        Vector sum{};
-        if constexpr (!First) {
-            sum = get(y);
-        }
-        for (int k = 0; k < Depth; ++k) {
-            sum = fused(values[k], get(w + k * ldw), sum);
-        }
-        put(y, sum);
-    });
-}
-
-// k outside: Depth rows of W stream past while y, a few KB, stays in the first-level cache.
-void vector_matrix(const float* x, const float* w, Index ldw, Index k0, Index k1, Index n0,
-                   Index n1, float* y) {
-    constexpr int kDepth = 8;
-    const Index n = n1 - n0;
-    y += n0;
-    w += n0;
-    Index k = k0;
-    if (k + kDepth <= k1) {
-        add_weight_rows<kDepth, true>(x + k, w + k * ldw, ldw, n, y);
-        k += kDepth;
-    } else {
-        for_each_vector(n, [&](auto, auto put) { put(y, Vector{}); });
-    }
-    for (; k + kDepth <= k1; k += kDepth) {
-        add_weight_rows<kDepth, false>(x + k, w + k * ldw, ldw, n, y);
-    }
-    for (; k < k1; ++k) {
-        add_weight_rows<1, false>(x + k, w + k * ldw, ldw, n, y);
     }
 }
 

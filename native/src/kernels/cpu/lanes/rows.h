@@ -34,7 +34,8 @@ inline Vector fold_all(const Vector* sums) {
         return sums[0];
     } else {
         Vector halves[Count / 2];
-        for (int i = 0; i < Count / 2; ++i) {
+        KAEL_UNROLLED
+        for (Index i = 0; i < Count / 2; ++i) {
             halves[i] = fold_pair<Count>(sums[2 * i], sums[2 * i + 1]);
         }
         return fold_all<Count / 2>(halves);
@@ -52,18 +53,23 @@ inline Vector fold_parts(const Vector (&lanes)[kParts]) {
     }
 }
 
-// The lanes [lane, lane + Parts * kWidth) of x[i] . table[j].
-template <int Rows, int Columns, int Parts>
+// The lanes [lane, lane + Parts * kWidth) of x[i] . table[j]. FetchNext: meanwhile the rows that
+// follow in the table are fetched, which the processor is slow to see by itself.
+template <bool FetchNext, int Rows, int Columns, int Parts>
 inline void multiply_rows(const float* const (&x)[Rows], const float* const (&table)[Columns],
                           Index depth, Index lane, Vector (&sums)[Rows][Columns][Parts]) {
     const auto step = [&](auto get) {
+        KAEL_UNROLLED
         for (int part = 0; part < Parts; ++part) {
             Vector values[Rows];
+            KAEL_UNROLLED
             for (int i = 0; i < Rows; ++i) {
                 values[i] = get(x[i], lane + part * kWidth);
             }
+            KAEL_UNROLLED
             for (int j = 0; j < Columns; ++j) {
                 const Vector weights = get(table[j], lane + part * kWidth);
+                KAEL_UNROLLED
                 for (int i = 0; i < Rows; ++i) {
                     sums[i][j][part] = fused(values[i], weights, sums[i][j][part]);
                 }
@@ -72,6 +78,12 @@ inline void multiply_rows(const float* const (&x)[Rows], const float* const (&ta
     };
     Index k = 0;
     for (; k + kLanes <= depth; k += kLanes) {
+        if constexpr (FetchNext) {
+            KAEL_UNROLLED
+            for (int j = 0; j < Columns; ++j) {
+                prefetch(table[j] + k + Columns * depth);
+            }
+        }
         step([k](const float* p, Index offset) { return load(p + k + offset); });
     }
     if (k < depth) {
@@ -90,12 +102,14 @@ inline void one_row(const float* x, const float* table, Index depth, Index v0, I
         Vector dots[kWidth];
         for (int j = 0; j < kWidth; j += kAtOnce) {
             const float* rows[kAtOnce];
+            KAEL_UNROLLED
             for (int i = 0; i < kAtOnce; ++i) {
                 // Past the end the last row stands in; its result is dropped.
                 rows[i] = table + smaller(v + j + i, v1 - 1) * depth;
             }
             Vector sums[1][kAtOnce][kParts] = {};
-            multiply_rows(rows_of_x, rows, depth, 0, sums);
+            multiply_rows<true>(rows_of_x, rows, depth, 0, sums);
+            KAEL_UNROLLED
             for (int i = 0; i < kAtOnce; ++i) {
                 dots[j + i] = fold_parts(sums[0][i]);
             }
@@ -106,27 +120,31 @@ inline void one_row(const float* x, const float* table, Index depth, Index v0, I
 
 // A tile is kTall rows of x and kWide rows of the table. Where 16 lanes are several registers, one
 // of them is done at a time: the sums of a tile must fit in registers.
-constexpr int kTall = kManyRegisters ? 4 : 2;
-constexpr int kWide = kManyRegisters || kWidth == 8 ? 4 : 2;
+constexpr Index kTall = kManyRegisters ? 4 : 2;
+constexpr Index kWide = kManyRegisters || kWidth == 8 ? 4 : 2;
 static_assert(kTall * kWide % kWidth == 0);
 
+template <bool FetchNext>
 inline void multiply_tile(const float* const (&x)[kTall], const float* const (&table)[kWide],
                           Index depth, float (&results)[kTall * kWide]) {
     Vector lanes[kTall * kWide][kParts];
     for (int part = 0; part < kParts; ++part) {
         Vector sums[kTall][kWide][1] = {};
-        multiply_rows(x, table, depth, part * kWidth, sums);
-        for (int i = 0; i < kTall; ++i) {
-            for (int j = 0; j < kWide; ++j) {
+        multiply_rows<FetchNext>(x, table, depth, part * kWidth, sums);
+        KAEL_UNROLLED
+        for (Index i = 0; i < kTall; ++i) {
+            KAEL_UNROLLED
+            for (Index j = 0; j < kWide; ++j) {
                 lanes[i * kWide + j][part] = sums[i][j][0];
             }
         }
     }
     Vector dots[kTall * kWide];
-    for (int i = 0; i < kTall * kWide; ++i) {
+    KAEL_UNROLLED
+    for (Index i = 0; i < kTall * kWide; ++i) {
         dots[i] = fold_parts(lanes[i]);
     }
-    for (int i = 0; i < kTall * kWide; i += kWidth) {
+    for (Index i = 0; i < kTall * kWide; i += kWidth) {
         store(results + i, fold_all<kWidth>(dots + i));
     }
 }
@@ -138,16 +156,22 @@ inline void many_rows(const float* x, Index ldx, Index rows, const float* table,
         const Index block_end = smaller(block + kBlock, v1);
         for (Index m = 0; m < rows; m += kTall) {
             const float* tall[kTall];
-            for (int i = 0; i < kTall; ++i) {
+            KAEL_UNROLLED
+            for (Index i = 0; i < kTall; ++i) {
                 tall[i] = x + smaller(m + i, rows - 1) * ldx;
             }
             for (Index v = block; v < block_end; v += kWide) {
                 const float* wide[kWide];
-                for (int j = 0; j < kWide; ++j) {
+                KAEL_UNROLLED
+                for (Index j = 0; j < kWide; ++j) {
                     wide[j] = table + smaller(v + j, v1 - 1) * depth;
                 }
                 float results[kTall * kWide];
-                multiply_tile(tall, wide, depth, results);
+                if (m == 0) { // the others find the block in the cache
+                    multiply_tile<true>(tall, wide, depth, results);
+                } else {
+                    multiply_tile<false>(tall, wide, depth, results);
+                }
                 const Index height = smaller(rows - m, kTall);
                 const Index width = smaller(block_end - v, kWide);
                 for (Index i = 0; i < height; ++i) {

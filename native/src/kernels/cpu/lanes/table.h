@@ -4,8 +4,8 @@
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/lanes/attention.h"
 #include "kernels/cpu/lanes/exponential.h"
+#include "kernels/cpu/lanes/few_rows.h"
 #include "kernels/cpu/lanes/limits.h"
-#include "kernels/cpu/lanes/linear.h"
 #include "kernels/cpu/lanes/normalize.h"
 #include "kernels/cpu/lanes/rows.h"
 

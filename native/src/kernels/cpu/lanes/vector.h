@@ -20,13 +20,13 @@ namespace {
 using Index = std::int64_t;
 
 #if defined(__AVX512F__)
-constexpr int kWidth = 16; // floats in a register
+constexpr Index kWidth = 16; // floats in a register
 constexpr bool kManyRegisters = true;
 #elif defined(__AVX2__) && defined(__FMA__)
-constexpr int kWidth = 8;
+constexpr Index kWidth = 8;
 constexpr bool kManyRegisters = false;
 #else
-constexpr int kWidth = 4;
+constexpr Index kWidth = 4;
 #if defined(__x86_64__) || defined(__i386__)
 constexpr bool kManyRegisters = false; // 16
 #else
@@ -35,7 +35,7 @@ constexpr bool kManyRegisters = true; // 32
 #endif
 
 // Sums over a long axis run in 16 lanes whatever the width of a register.
-constexpr int kLanes = 16;
+constexpr Index kLanes = 16;
 constexpr int kParts = kLanes / kWidth; // registers that make 16 lanes
 
 typedef float Vector __attribute__((vector_size(kWidth * 4)));
@@ -142,12 +142,50 @@ inline void store_first(float* p, Vector v, Index count) {
 inline Vector absolute(Vector v) {
     return as_float(as_int(v) & 0x7fffffff);
 }
-// NaN in v stays.
+
+// The larger and the smaller of the two; NaN in v stays. x86 answers its second operand when one is
+// NaN.
+#if defined(__AVX512F__)
+// The forms without a mask warn of an uninitialized variable in gcc's own header.
+constexpr __mmask16 kAllLanes = 0xffff;
+inline Vector at_least(Vector v, Vector bound) {
+    return _mm512_maskz_max_ps(kAllLanes, bound, v);
+}
+inline Vector at_most(Vector v, Vector bound) {
+    return _mm512_maskz_min_ps(kAllLanes, bound, v);
+}
+#elif defined(__AVX2__) && defined(__FMA__)
+inline Vector at_least(Vector v, Vector bound) {
+    return _mm256_max_ps(bound, v);
+}
+inline Vector at_most(Vector v, Vector bound) {
+    return _mm256_min_ps(bound, v);
+}
+#else
 inline Vector at_least(Vector v, Vector bound) {
     return v < bound ? bound : v;
 }
 inline Vector at_most(Vector v, Vector bound) {
     return v > bound ? bound : v;
+}
+#endif
+
+// v * 2^n for whole n in [-150, 128] and |v| in [0.5, 2): rounded once.
+inline Vector scale_by_power(Vector v, Vector n, IntVector n_as_int) {
+#if defined(__AVX512F__)
+    static_cast<void>(n_as_int);
+    return _mm512_maskz_scalef_ps(kAllLanes, v, n);
+#else
+    // In two steps, of which the first is exact: 2^n itself need not be a float.
+    static_cast<void>(n);
+    const IntVector half = n_as_int >> 1;
+    return v * as_float((half + 127) << 23) * as_float((n_as_int - half + 127) << 23);
+#endif
+}
+
+// Asks for the line at p to be in the second-level cache soon. Any address will do.
+inline void prefetch(const float* p) {
+    __builtin_prefetch(p, 0, 2);
 }
 
 // 16 lanes added in halves: l[i] + l[i + 8], then + 4, + 2, + 1.
@@ -163,6 +201,13 @@ inline float add_lanes(const Vector (&lanes)[kParts]) {
     }
     return sums[0];
 }
+
+// Before a loop over an array that must live in registers: its indices have to become constants.
+#if defined(__clang__)
+#define KAEL_UNROLLED _Pragma("clang loop unroll(full)")
+#else
+#define KAEL_UNROLLED _Pragma("GCC unroll 16")
+#endif
 
 // Calls body(i, load, store) over [0, n) a register at a time, the last one partial.
 template <typename Body>
