@@ -26,8 +26,8 @@ constexpr std::size_t kMaxTreeFileBytes = std::size_t{16} << 20;
     throw Error(ErrorCode::invalid_file, __FILE__, __LINE__, "well-formed JSON", message.str());
 }
 
-// Reads characters for nlohmann's lexer and leaves where it is in `*position`, which a visitor's
-// error needs and the lexer does not tell.
+// Reads characters for nlohmann's lexer and leaves how many it has read in `*count`, which a
+// visitor's error needs and the lexer does not tell.
 class CountingIterator {
 public:
     using iterator_category = std::forward_iterator_tag;
@@ -37,12 +37,12 @@ public:
     using reference = const char&;
 
     CountingIterator() = default;
-    CountingIterator(const char* current, const char** position)
-        : current_(current), position_(position) {}
+    CountingIterator(std::string_view text, std::size_t index, std::size_t* count)
+        : text_(text), index_(index), count_(count) {}
 
-    reference operator*() const { return *current_; }
+    reference operator*() const { return text_[index_]; }
     CountingIterator& operator++() {
-        *position_ = ++current_;
+        *count_ = ++index_;
         return *this;
     }
     CountingIterator operator++(int) {
@@ -51,15 +51,16 @@ public:
         return before;
     }
     friend bool operator==(const CountingIterator& a, const CountingIterator& b) {
-        return a.current_ == b.current_;
+        return a.index_ == b.index_;
     }
     friend bool operator!=(const CountingIterator& a, const CountingIterator& b) {
         return !(a == b);
     }
 
 private:
-    const char* current_ = nullptr;
-    const char** position_ = nullptr;
+    std::string_view text_;
+    std::size_t index_ = 0;
+    std::size_t* count_ = nullptr;
 };
 
 // The keys of the objects that are open, in one stack. Keys given twice are found by sorting when
@@ -147,7 +148,7 @@ class JsonParse {
 public:
     JsonParse(std::string_view text, const std::filesystem::path& path, std::size_t offset,
               JsonVisitor& visitor)
-        : text_(text), path_(path), offset_(offset), visitor_(visitor), position_(text.data()) {
+        : text_(text), path_(path), offset_(offset), visitor_(visitor) {
         visitor_.parse_ = this;
     }
     JsonParse(const JsonParse&) = delete;
@@ -162,10 +163,8 @@ public:
         if (const auto nul = text_.find('\0'); nul != std::string_view::npos) {
             fail_at(path_, offset_ + nul, "a NUL byte is not JSON");
         }
-        const char* const begin = text_.data();
-        const char* const end = begin + text_.size();
-        nlohmann::json::sax_parse(CountingIterator(begin, &position_),
-                                  CountingIterator(end, &position_), this);
+        nlohmann::json::sax_parse(CountingIterator(text_, 0, &bytes_read_),
+                                  CountingIterator(text_, text_.size(), &bytes_read_), this);
     }
 
     [[noreturn]] void fail(const std::string& reason) const { fail_at(path_, here(), reason); }
@@ -237,9 +236,7 @@ public:
 private:
     static constexpr int kNoSkip = kMaxJsonDepth + 1;
 
-    [[nodiscard]] std::size_t here() const {
-        return offset_ + static_cast<std::size_t>(position_ - text_.data());
-    }
+    [[nodiscard]] std::size_t here() const { return offset_ + bytes_read_; }
     [[nodiscard]] bool skipping() const { return skip_depth_ != kNoSkip; }
 
     template <typename Event>
@@ -261,7 +258,7 @@ private:
     const std::filesystem::path& path_;
     std::size_t offset_;
     JsonVisitor& visitor_;
-    const char* position_;
+    std::size_t bytes_read_ = 0;
     int depth_ = 0;
     int skip_depth_ = kNoSkip; // the depth of the object whose member is being skipped
     OpenKeys keys_;

@@ -215,4 +215,15 @@ TEST(SafeTensorsMapped, CopiesMisalignedTensorsAloneAndCountsThem) { // KB016, K
     EXPECT_TRUE(loaded.find("d")->storage()->is_read_only());
 }
 
+// The first seed of the fuzzer: two tensors that are not aligned for their dtype, and one that is.
+TEST(SafeTensorsMapped, ReadsTheSeedOfTheFuzzer) {
+    const std::filesystem::path seed = KAEL_SOURCE_DIR "/fuzz/corpus/fuzz_safetensors/seed1";
+    EXPECT_EQ(std::filesystem::file_size(seed), 247U);
+    const SafeTensors loaded = read_safetensors(seed, LoadMode::Mapped);
+    ASSERT_EQ(loaded.tensors.size(), 3U);
+    EXPECT_EQ(loaded.tensors[2].second.shape(), (Shape{1, 1}));
+    EXPECT_EQ(loaded.copied_tensors, 2);
+    EXPECT_EQ(loaded.copied_bytes, 16);
+}
+
 } // namespace

@@ -1,0 +1,88 @@
+// The safetensors reader: any bytes are a file or a kael::Error, and both modes say the same.
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <string>
+#include <unistd.h>
+
+#include "kael/error.h"
+#include "kael/safetensors.h"
+
+namespace {
+
+using kael::io::LoadMode;
+using kael::io::SafeTensors;
+
+// A file of this process alone, so that parallel jobs do not overwrite each other's.
+class InputPath {
+public:
+    InputPath()
+        : path_(std::filesystem::temp_directory_path() /
+                ("kael-fuzz-safetensors-" + std::to_string(::getpid()))) {}
+    InputPath(const InputPath&) = delete;
+    InputPath& operator=(const InputPath&) = delete;
+    ~InputPath() {
+        std::error_code ignored;
+        std::filesystem::remove(path_, ignored);
+    }
+    [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+
+private:
+    std::filesystem::path path_;
+};
+
+struct Outcome {
+    std::optional<SafeTensors> loaded;
+    std::string message;
+};
+
+Outcome load(const std::filesystem::path& path, LoadMode mode) {
+    try {
+        return {kael::io::read_safetensors(path, mode), ""};
+    } catch (const kael::Error& error) {
+        return {std::nullopt, error.message()};
+    }
+}
+
+// An assertion that stays in every build.
+void require(bool holds) {
+    if (!holds) {
+        __builtin_trap();
+    }
+}
+
+void require_same(const SafeTensors& copied, const SafeTensors& mapped) {
+    require(copied.metadata == mapped.metadata);
+    require(copied.tensors.size() == mapped.tensors.size());
+    for (std::size_t i = 0; i < copied.tensors.size(); ++i) {
+        const auto& [name, first] = copied.tensors[i];
+        const kael::Tensor& second = mapped.tensors[i].second;
+        require(name == mapped.tensors[i].first);
+        require(first.dtype() == second.dtype() && first.shape() == second.shape());
+        // Reads every byte of both.
+        require(first.nbytes() == 0 || std::memcmp(first.data_ptr_raw(), second.data_ptr_raw(),
+                                                   static_cast<std::size_t>(first.nbytes())) == 0);
+        const auto address = reinterpret_cast<std::uintptr_t>(second.data_ptr_raw());
+        require(address % static_cast<std::uintptr_t>(kael::item_size(second.dtype())) == 0);
+    }
+}
+
+} // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    static const InputPath input;
+    std::ofstream(input.path(), std::ios::binary)
+        .write(reinterpret_cast<const char*>(data), static_cast<std::streamsize>(size));
+    const Outcome copied = load(input.path(), LoadMode::Copy);
+    const Outcome mapped = load(input.path(), LoadMode::Mapped);
+    require(copied.loaded.has_value() == mapped.loaded.has_value());
+    require(copied.message == mapped.message);
+    require(copied.message.find('\n') == std::string::npos);
+    if (copied.loaded.has_value()) {
+        require_same(*copied.loaded, *mapped.loaded);
+    }
+    return 0;
+}
