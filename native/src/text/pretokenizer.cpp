@@ -3,8 +3,8 @@
 #include <array>
 #include <cstdint>
 
+#include "base/utf8.h"
 #include "text/unicode_classes.h"
-#include "text/utf8.h"
 
 namespace kael::text {
 

@@ -1,11 +1,11 @@
-// UTF-8 as byte-level BPE needs it: every byte belongs to a character, valid or not.
+// UTF-8 where every byte counts: each belongs to a character, valid or not.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
 
-namespace kael::text {
+namespace kael {
 
 inline constexpr char32_t kInvalidCharacter = 0xFFFFFFFF; // no code point
 
@@ -51,4 +51,4 @@ struct Utf8Character {
     return {kInvalidCharacter, 1};
 }
 
-} // namespace kael::text
+} // namespace kael

@@ -3,9 +3,9 @@
 
 #include <gtest/gtest.h>
 
-#include "text/utf8.h"
+#include "base/utf8.h"
 
-namespace kael::text {
+namespace kael {
 namespace {
 
 std::string encode(char32_t code_point) {
@@ -69,4 +69,4 @@ TEST(Utf8, ReadsAtAPositionAndNotBehindTheEnd) {
 }
 
 } // namespace
-} // namespace kael::text
+} // namespace kael
