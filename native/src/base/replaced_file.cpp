@@ -47,21 +47,26 @@ void sync_folder(const std::filesystem::path& path) {
 } // namespace
 
 ReplacedFile::ReplacedFile(std::filesystem::path path) : path_(std::move(path)) {
-    struct stat status = {};
-    KAEL_CHECK_AS(ErrorCode::io_error,
-                  ::stat(path_.c_str(), &status) != 0 || S_ISREG(status.st_mode),
+    struct stat old = {};
+    const bool exists = ::stat(path_.c_str(), &old) == 0;
+    KAEL_CHECK_AS(ErrorCode::io_error, !exists || S_ISREG(old.st_mode),
                   "cannot write " << path_.string() << ": it is "
-                                  << (S_ISDIR(status.st_mode) ? "a folder" : "not a regular file"));
+                                  << (S_ISDIR(old.st_mode) ? "a folder" : "not a regular file"));
+    const mode_t mode = exists ? old.st_mode & 07777 : 0666;
     int failure = EEXIST;
     while (descriptor_ < 0 && (failure == EEXIST || failure == EINTR)) {
         temporary_ = temporary_beside(path_);
-        descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
         failure = errno;
     }
-    KAEL_CHECK_AS(
-        failure == ENOENT || failure == ENOTDIR ? ErrorCode::not_found : ErrorCode::io_error,
-        descriptor_ >= 0,
-        "cannot write into the folder of " << path_.string() << ": " << describe(failure));
+    const bool missing = failure == ENOENT || failure == ENOTDIR;
+    KAEL_CHECK_AS(missing ? ErrorCode::not_found : ErrorCode::io_error, descriptor_ >= 0,
+                  "cannot write into the folder of " << path_.string() << ": "
+                                                     << describe(failure));
+    if (exists) {
+        // open() takes the umask away. A file system that cannot set permissions has none to lose.
+        static_cast<void>(::fchmod(descriptor_, mode));
+    }
 }
 
 ReplacedFile::~ReplacedFile() {

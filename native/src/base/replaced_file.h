@@ -9,7 +9,8 @@ namespace kael {
 
 // Writes to a new file beside `path` and, in commit, renames it over `path`: readers and mappings
 // of an older file keep it intact, and whoever opens `path` finds the old content or the new one,
-// never a part. Without a commit the new file is removed. Failures are io_error and name the path.
+// never a part. The permissions of an older file are kept. Without a commit the new file is
+// removed. Failures are io_error and name the path.
 class ReplacedFile {
 public:
     // `path` must be free or a regular file.

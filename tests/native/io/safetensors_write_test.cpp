@@ -156,6 +156,14 @@ TEST(SafeTensorsWrite, RefusesPlacesWhereNoFileCanBe) {
     EXPECT_EQ(files_in(folder.path()), 2U);
 }
 
+TEST(SafeTensorsWrite, KeepsThePermissionsOfTheFileThatItReplaces) {
+    const TemporaryFolder folder;
+    const auto path = folder.write("f.safetensors", "");
+    std::filesystem::permissions(path, std::filesystem::perms::owner_read);
+    write_safetensors(path, {}, {});
+    EXPECT_EQ(std::filesystem::status(path).permissions(), std::filesystem::perms::owner_read);
+}
+
 // As on a full disk, the limit stops a write in the middle.
 TEST(SafeTensorsWrite, FailedWriteLeavesTheOldFileAndNoOther) {
     const TemporaryFolder folder;
