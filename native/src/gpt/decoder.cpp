@@ -44,7 +44,7 @@ bool Decoder::advance(const std::int64_t* ids, std::int64_t count,
         return true;
     }
     const std::int64_t rows = rows_of_pass(count);
-    PromptPass pass(model_, cache_, rows);
+    PromptPass pass(model_, cache_, rows, pass_memory_);
     for (std::int64_t done = 0; done < count; done += rows) {
         const std::int64_t now = std::min(rows, count - done);
         const PassLogits wanted = done + now == count ? PassLogits::last : PassLogits::none;
@@ -59,7 +59,7 @@ bool Decoder::advance(const std::int64_t* ids, std::int64_t count,
 void Decoder::all_logits(const std::int64_t* ids, std::int64_t count, float* logits) {
     restart(count);
     const std::int64_t rows = rows_of_pass(count);
-    PromptPass pass(model_, cache_, rows);
+    PromptPass pass(model_, cache_, rows, pass_memory_);
     for (; position_ < count; position_ += std::min(rows, count - position_)) {
         const std::int64_t now = std::min(rows, count - position_);
         static_cast<void>(pass.run(ids + position_, now, position_, PassLogits::all,
@@ -70,7 +70,7 @@ void Decoder::all_logits(const std::int64_t* ids, std::int64_t count, float* log
 void Decoder::observe(const std::int64_t* ids, std::int64_t count,
                       const ActivationObserver& observer) {
     restart(count);
-    PromptPass pass(model_, cache_, count);
+    PromptPass pass(model_, cache_, count, pass_memory_);
     pass.observe(observer);
     const FloatBuffer logits(count * model_.vocabulary);
     static_cast<void>(pass.run(ids, count, 0, PassLogits::all, logits.data(), std::nullopt));

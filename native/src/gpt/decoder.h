@@ -57,6 +57,7 @@ private:
     ModelView model_;
     KeyValueCache cache_;
     TokenStep step_;
+    PassMemory pass_memory_;
     FloatBuffer logits_;
     std::int64_t position_ = 0;
     std::atomic_flag busy_;

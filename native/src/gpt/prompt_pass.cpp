@@ -21,11 +21,13 @@ constexpr std::int64_t kProductsForTeam = std::int64_t{1} << 23;
 
 } // namespace
 
-PromptPass::PromptPass(const ModelView& model, const KeyValueCache& cache, std::int64_t rows)
+PromptPass::PromptPass(const ModelView& model, const KeyValueCache& cache, std::int64_t rows,
+                       PassMemory& memory)
     : model_(model), kernels_(model.kernels), cache_(cache) {
     const std::int64_t wide = std::max(3 * model.width, model.inner);
-    memory_.reserve(3 * FloatParts::padded(rows * model.width) + FloatParts::padded(rows * wide));
-    FloatParts parts(memory_.data());
+    memory.rows.reserve(3 * FloatParts::padded(rows * model.width) +
+                        FloatParts::padded(rows * wide));
+    FloatParts parts(memory.rows.data());
     residual_ = parts.take(rows * model.width);
     normalized_ = parts.take(rows * model.width);
     product_ = parts.take(rows * model.width);
@@ -35,7 +37,8 @@ PromptPass::PromptPass(const ModelView& model, const KeyValueCache& cache, std::
         std::max({kernels_.matmul_scratch(model.width), kernels_.matmul_scratch(model.inner),
                   kernels_.attention_scratch(cache.capacity())}));
     scratch_count_ = get_num_threads();
-    scratch_.reserve(scratch_each_ * scratch_count_);
+    memory.scratch.reserve(scratch_each_ * scratch_count_);
+    scratch_ = memory.scratch.data();
 }
 
 // Calls body(unit, scratch) for each unit in [0, units), on several threads and in no fixed order:
@@ -44,7 +47,7 @@ template <typename Body>
 void PromptPass::for_each_unit(std::int64_t units, Body body) {
     if (count_ * model_.weights_read() < kProductsForTeam) {
         for (std::int64_t unit = 0; unit < units; ++unit) {
-            body(unit, scratch_.data());
+            body(unit, scratch_);
         }
         return;
     }
@@ -52,7 +55,7 @@ void PromptPass::for_each_unit(std::int64_t units, Body body) {
     run_team([&](const TeamMember& member) {
         // Threads beyond those there is scratch for came after this pass began.
         if (member.index() < scratch_count_) {
-            float* scratch = scratch_.data() + member.index() * scratch_each_;
+            float* scratch = scratch_ + member.index() * scratch_each_;
             for (std::int64_t unit = next++; unit < units; unit = next++) {
                 body(unit, scratch);
             }
@@ -244,7 +247,7 @@ void PromptPass::attend_observed(float scale) {
         for (std::int64_t row = 0; row < count_; ++row) {
             const std::int64_t seen = first_ + row + 1;
             const std::int64_t place = (head * count_ + row) * positions;
-            float* work = scratch_.data();
+            float* work = scratch_;
             kernels_.attention_scores(wide_ + row * 3 * width + head * size,
                                       cache_.keys(layer_, head), size, seen, scale, work);
             std::copy_n(work, seen, scores.mutable_data<float>() + place);

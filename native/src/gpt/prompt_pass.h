@@ -24,10 +24,17 @@ enum class PassLogits {
     all,  // logits[count, vocabulary]
 };
 
+// Kept from pass to pass: in a window that slides, every token is a pass.
+struct PassMemory {
+    FloatBuffer rows;
+    FloatBuffer scratch; // for each thread
+};
+
 class PromptPass {
 public:
-    // For passes of at most `rows` positions.
-    PromptPass(const ModelView& model, const KeyValueCache& cache, std::int64_t rows);
+    // For passes of at most `rows` positions, one PromptPass at a time in `memory`.
+    PromptPass(const ModelView& model, const KeyValueCache& cache, std::int64_t rows,
+               PassMemory& memory);
 
     // Shows intermediate results from now on.
     void observe(const ActivationObserver& observer) { observer_ = observer; }
@@ -81,12 +88,11 @@ private:
     std::int64_t first_ = 0; // the first of them
     std::int64_t layer_ = 0; // the one at work
 
-    FloatBuffer memory_;
-    float* residual_;     // [rows, width]
-    float* normalized_;   // [rows, width], later what the heads give
-    float* product_;      // [rows, width], what is added to the residual stream
-    float* wide_;         // [rows, max(3 * width, inner)]
-    FloatBuffer scratch_; // for each thread
+    float* residual_;   // [rows, width]
+    float* normalized_; // [rows, width], later what the heads give
+    float* product_;    // [rows, width], what is added to the residual stream
+    float* wide_;       // [rows, max(3 * width, inner)]
+    float* scratch_;    // for each thread
     std::int64_t scratch_each_ = 0;
     int scratch_count_ = 0;
 };
