@@ -72,9 +72,9 @@ inline void score_positions(const float* queries, Index ldq, const float* key_bl
     const Index blocks = (positions + kKeyBlock - 1) / kKeyBlock;
     Index block = 0;
     for (; block + AtOnce <= blocks; block += AtOnce) {
-        const bool more = block + 2 * AtOnce <= blocks;
+        const bool more = (blocks - block) / AtOnce > 1;
         score_blocks<Rows, AtOnce>(queries, ldq, key_blocks + block * size, head_dimension,
-                                   more ? AtOnce * size : 0, scale, scores + block * kKeyBlock,
+                                   more ? size * AtOnce : 0, scale, scores + block * kKeyBlock,
                                    lds);
     }
     if constexpr (AtOnce > 1) {

@@ -10,7 +10,7 @@
 namespace kael::kernels::KAEL_INSTRUCTION_SET {
 namespace {
 
-constexpr int kRowsAtOnce = 8; // of W
+constexpr Index kRowsAtOnce = 8; // of W
 // More rows than this are faster with packed panels.
 constexpr Index kFewRows = kWidth == 16 ? 16 : 10;
 
@@ -137,7 +137,7 @@ void vector_matrix(const float* x, const float* w, Index ldw, Index k0, Index k1
 }
 
 // Floats of one half's sums: more columns at once make longer runs of W, fewer stay in the cache.
-constexpr Index kSums = 16 * 1024;
+constexpr Index kSums = Index{16} * 1024;
 constexpr Index kFewScratch = 2 * (kSums + kFewRows * 2 * kLanes);
 
 inline void multiply_few_rows(const Linear& linear, float* scratch) {
