@@ -40,7 +40,9 @@ void pause() noexcept {
 #endif
 }
 
-// Returns once `word` is not `old` any more: spins, then sleeps.
+// Returns once `word` is not `old` any more: spins, then sleeps. Whoever changes the word does so
+// sequentially consistently before it notifies, for the notification is left out where nobody is
+// seen to sleep, and that look must not come before the change.
 void wait_for_change(const std::atomic<std::uint32_t>& word, std::uint32_t old,
                      int spins) noexcept {
     for (int spin = 0; spin < spins; ++spin) {
@@ -180,7 +182,7 @@ void Pool::run(int size, FunctionRef<void(int)> job) noexcept {
     running_.store(size - 1, std::memory_order_relaxed);
     for (int index = 1; index < size; ++index) {
         std::atomic<std::uint32_t>& ticket = workers_[static_cast<std::size_t>(index) - 1]->ticket;
-        ticket.fetch_add(1, std::memory_order_release);
+        ticket.fetch_add(1, std::memory_order_seq_cst);
         ticket.notify_one();
     }
     job(0);
@@ -196,7 +198,7 @@ void Pool::work(Worker& worker, int index) noexcept {
         wait_for_change(worker.ticket, seen, spins(size, kRegionSpins));
         region_->job(index);
         if (running_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
-            finished_.fetch_add(1, std::memory_order_release);
+            finished_.fetch_add(1, std::memory_order_seq_cst);
             finished_.notify_one();
         }
     }
@@ -300,7 +302,7 @@ private:
             return false;
         }
         missing_.store(size_.load(std::memory_order_relaxed), std::memory_order_relaxed);
-        phase_.store(phase + 1, std::memory_order_release);
+        phase_.store(phase + 1, std::memory_order_seq_cst);
         phase_.notify_all();
         return true;
     }

@@ -31,7 +31,8 @@ template <std::integral To>
 To saturate(double value) {
     // As doubles the limits of a 64-bit integer are -2^63 and 2^63: the upper one is out already.
     constexpr double kLeast = static_cast<double>(std::numeric_limits<To>::min());
-    constexpr double kBeyond = 2.0 * static_cast<double>(std::numeric_limits<To>::max() / 2 + 1);
+    constexpr To kHalf = To{1} << (std::numeric_limits<To>::digits - 1);
+    constexpr double kBeyond = 2.0 * static_cast<double>(kHalf);
     if (!(value > kLeast)) { // NaN too
         return std::isnan(value) ? To{0} : std::numeric_limits<To>::min();
     }
