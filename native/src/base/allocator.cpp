@@ -28,30 +28,27 @@ constexpr std::int64_t kAddressSpace = std::int64_t{1} << 47;
 // What a process may keep beyond what its tensors hold.
 constexpr std::int64_t kProcessCacheLimit = std::int64_t{512} << 20;
 
+// `bytes` is a size class, and from kHugePage on those are multiples of every system's pages.
 std::byte* map_aligned(std::int64_t bytes) noexcept {
+    const std::size_t size = static_cast<std::size_t>(bytes);
     const std::size_t alignment = CachingAllocator::kHugePage;
-    const std::size_t wanted = static_cast<std::size_t>(bytes);
-    void* mapping = ::mmap(nullptr, wanted + alignment, PROT_READ | PROT_WRITE,
+    void* mapping = ::mmap(nullptr, size + alignment, PROT_READ | PROT_WRITE,
                            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (mapping == MAP_FAILED) {
         return nullptr;
     }
-    // Pages are at most as large as the alignment: both ends are cut at page borders.
-    constexpr std::size_t kPage = 4096;
     std::byte* first = static_cast<std::byte*>(mapping);
     const std::size_t before =
         (alignment - reinterpret_cast<std::uintptr_t>(first) % alignment) % alignment;
-    const std::size_t kept = (wanted + kPage - 1) / kPage * kPage;
+    std::byte* block = first + before;
     if (before > 0) {
         ::munmap(first, before);
     }
-    if (alignment > before + (kept - wanted)) {
-        ::munmap(first + before + kept, wanted + alignment - before - kept);
-    }
+    ::munmap(block + size, alignment - before);
 #if defined(MADV_HUGEPAGE)
-    ::madvise(first + before, wanted, MADV_HUGEPAGE); // a hint: no kernel owes it to us
+    ::madvise(block, size, MADV_HUGEPAGE); // a hint: no kernel owes it to us
 #endif
-    return first + before;
+    return block;
 }
 
 // Null when there is no memory.

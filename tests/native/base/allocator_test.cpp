@@ -25,7 +25,7 @@ using kael::CachingAllocator;
 
 constexpr std::int64_t kMebibyte = std::int64_t{1} << 20;
 
-#if !defined(KAEL_NO_CACHING_ALLOCATOR)
+#if defined(__linux__) && !defined(KAEL_NO_CACHING_ALLOCATOR)
 // Bytes of address space that this process uses.
 std::int64_t address_space() {
     std::int64_t pages = 0;
@@ -245,7 +245,7 @@ TEST(Allocator, AChildForkedWhileAnotherThreadIsInTheAllocatorCanAllocate) {
 }
 
 // Sanitizers reserve more address space than any limit that would show something.
-#if !defined(KAEL_NO_CACHING_ALLOCATOR)
+#if defined(__linux__) && !defined(KAEL_NO_CACHING_ALLOCATOR)
 TEST(Allocator, TheCacheIsGivenBackBeforeARequestFails) {
     const pid_t child = fork();
     if (child == 0) {
