@@ -67,12 +67,17 @@ private:
         const float* next = tile.next;
         const Index depth = tile.depth;
         const Index ldw = tile.ldw;
-        // Between the stretches a row of the next panel is fetched; before the last one, y.
+        // Before each stretch a row of the next panel is fetched; before the last one, y.
         const Index stretch = (depth + tile.next_rows) / (tile.next_rows + 1);
         for (Index k = 0; k < depth;) {
             const Index end = smaller(k + stretch, depth);
             if (end == depth) {
                 prefetch_outputs(tile);
+            } else {
+                for (Index line = 0; line < kPanel; line += kLanes) {
+                    prefetch(next + line);
+                }
+                next += ldw;
             }
             for (; k < end; ++k) {
                 Vector weights[kPanelVectors];
@@ -98,10 +103,6 @@ private:
                     w += ldw;
                 }
             }
-            for (Index line = 0; line < kPanel; line += kLanes) {
-                prefetch(next + line);
-            }
-            next += ldw;
         }
         if (tile.columns == kPanel) {
             KAEL_UNROLLED
@@ -205,10 +206,12 @@ inline void multiply_packed(const Linear& linear, float* scratch) {
                 pack_narrow_panel(tile.w, tile.ldw, tile.depth, tile.columns, tile.panel);
                 tile.w = nullptr;
             }
+            // Rows of the part that follows, as deep as this one, or one less or more; none after
+            // the last, which may be another thread's.
+            const Index follow = second && n + kPanel >= linear.n1 ? 0 : tile.depth;
             for (Index m = 0; m < linear.rows; m += kTileRows) {
-                // Its share of the next panel, whose depth is this one's, or one less or more.
-                const Index begin = tile.depth * m / linear.rows;
-                const Index end = tile.depth * smaller(m + kTileRows, linear.rows) / linear.rows;
+                const Index begin = follow * m / linear.rows;
+                const Index end = follow * smaller(m + kTileRows, linear.rows) / linear.rows;
                 tile.next_rows = end - begin;
                 run_tile<MultiplyTile, kTileRows>(linear.rows - m, tile);
                 tile.next += tile.next_rows * tile.ldw;
