@@ -67,10 +67,14 @@ void PromptPass::for_each_unit(std::int64_t units, Body body) {
 // becomes ready.
 template <typename Finish>
 void PromptPass::multiply(const Product& product, Finish finish) {
-    const std::int64_t panel = kernels_.matmul_panel;
-    for_each_unit(blocks(product.columns, panel), [&](std::int64_t unit, float* scratch) {
-        const std::int64_t n0 = unit * panel;
-        const std::int64_t n1 = std::min(n0 + panel, product.columns);
+    // Several panels at a time: the weights are read in longer runs, and the next panel is fetched
+    // while one is used. For a few rows reading is all, so everyone gets one piece.
+    const std::int64_t pieces = get_num_threads() * (product.rows > 16 ? 4 : 1);
+    const std::int64_t columns =
+        blocks(blocks(product.columns, pieces), kernels_.matmul_panel) * kernels_.matmul_panel;
+    for_each_unit(blocks(product.columns, columns), [&](std::int64_t unit, float* scratch) {
+        const std::int64_t n0 = unit * columns;
+        const std::int64_t n1 = std::min(n0 + columns, product.columns);
         kernels_.matmul(product.x, product.depth, product.rows, product.weight, product.columns,
                         product.depth, product.bias, n0, n1, product.y, product.columns, scratch);
         finish(n0, n1);
