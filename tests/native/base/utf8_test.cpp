@@ -1,4 +1,5 @@
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -63,9 +64,12 @@ TEST(Utf8, AByteThatBeginsNoSequenceIsACharacterOfItsOwn) {
 }
 
 TEST(Utf8, ReadsAtAPositionAndNotBehindTheEnd) {
-    const std::string text = "a\xF0\x9F\x98\x80";
-    EXPECT_EQ(decode_utf8(text, 1).code_point, U'\U0001F600');
-    EXPECT_EQ(decode_utf8(std::string_view(text).substr(0, 4), 1).code_point, kInvalidCharacter);
+    for (const std::string_view text : {"a\u00E9", "a\u4F60", "a\U0001F600"}) {
+        EXPECT_EQ(decode_utf8(text, 1).length, text.size() - 1);
+        for (std::size_t length = 2; length < text.size(); ++length) {
+            EXPECT_EQ(decode_utf8(text.substr(0, length), 1).code_point, kInvalidCharacter);
+        }
+    }
 }
 
 } // namespace

@@ -7,6 +7,7 @@
 
 #include "text/draw.h"
 #include "text/pretokenizer.h"
+#include "text/unicode_classes.h"
 
 namespace kael::text {
 namespace {
@@ -82,6 +83,20 @@ TEST(Pretokenizer, LettersAndNumbersAreThoseOfUnicode) {
                     "b"),
               (Pieces{"\x1C\x1C\x1C", "b"}));
     EXPECT_EQ(split("\u0085\u0085\u0085b"), (Pieces{"\u0085\u0085", "\u0085", "b"}));
+}
+
+TEST(Pretokenizer, TheClassesOfAsciiAreThoseOfUnicode) {
+    for (int value = 0; value < 0x80; ++value) {
+        const char byte = static_cast<char>(value);
+        const CharacterClass expected = classify(static_cast<char32_t>(byte));
+        const auto same_piece = [&](char before) {
+            return split(std::string{before, byte}).size() == 1;
+        };
+        EXPECT_EQ(same_piece('a'), expected == CharacterClass::letter) << value;
+        EXPECT_EQ(same_piece('1'), expected == CharacterClass::number) << value;
+        EXPECT_EQ(same_piece('\n'), expected == CharacterClass::space) << value;
+        EXPECT_EQ(same_piece('!'), expected == CharacterClass::other) << value;
+    }
 }
 
 TEST(Pretokenizer, AnInvalidByteIsNeitherLetterNorNumberNorSpace) {
