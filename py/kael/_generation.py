@@ -161,11 +161,11 @@ def with_callback(
     options = request.options
     options.on_token = ctypes.cast(_call, _signatures.TokenCallback)
     options.user_data = id(answer)
-    running.begin(verdict.end)
     try:
+        running.begin(verdict.end)
         status, result = _run(model, request)
     finally:
-        verdict.close(answers)
+        answers.close()
         running.over()
     failure, verdict.failure = verdict.failure, None
     if failure is not None:
@@ -193,32 +193,34 @@ class _Verdict:
     def __init__(self, on_token: Callable[[int], object]) -> None:
         self._on_token = on_token
         self._ended = False
-        self._closing = False
+        self._calling = False
         self.stopped = False
         self.failure: BaseException | None = None
 
     def end(self) -> None:
+        """Makes the next answer a stop. Any thread."""
         self._ended = True
-
-    def close(self, answers: Generator[int | None, int, None]) -> None:
-        self._closing = True
-        answers.close()
 
     def answers(self) -> Generator[int | None, int, None]:
         """Takes each token by ``send`` and yields the answer to it."""
+        answer: int | None = None
         try:
-            answer: int | None = None
             while True:
                 token = yield answer
-                wish = None if self._ended else self._on_token(token)
-                goes_on = not self._ended and (wish is None or bool(wish))
+                self._calling = True
+                goes_on = not self._ended and self._wishes_more(token)
+                self._calling = False
                 self.stopped = not goes_on
                 answer = _signatures.TOKEN_CONTINUE if goes_on else _signatures.TOKEN_STOP
         except BaseException as error:
-            if self._closing:
-                return
+            if isinstance(error, GeneratorExit) and not self._calling:
+                return  # closed, not raised by on_token
             self.failure = error
             yield _signatures.TOKEN_FAILED
+
+    def _wishes_more(self, token: int) -> bool:
+        wish = self._on_token(token)
+        return wish is None or bool(wish)
 
 
 def into_ring(model: Any, request: Request, ring: TokenRing, running: Running) -> Generation:
@@ -254,8 +256,8 @@ def _until_stopped(model: Any, request: Request, ring: Any, running: Running) ->
         check_status(status)
         return result
 
-    running.begin(stop)
     try:
+        running.begin(stop)
         return _interruptibly(run, stop)
     finally:
         running.over()

@@ -17,7 +17,7 @@ from kael._generation import Generation
 from kael._handles import Owned
 from kael._library import check_status, native
 from kael._ring import TokenRing
-from kael._safetensors import own_map, tensors_of
+from kael._safetensors import map_filled_by, tensors_of
 from kael._tensor import Tensor
 
 _Result = TypeVar("_Result")
@@ -102,9 +102,7 @@ class GPT:
             "scale_attention_by_inverse_layer", scale_attention_by_inverse_layer
         )
         config.tie_word_embeddings = _checks.flag("tie_word_embeddings", tie_word_embeddings)
-        handle = ctypes.POINTER(_signatures.GptHandle)()
-        check_status(native().released.kael_gpt_create(ctypes.byref(config), ctypes.byref(handle)))
-        self._adopt(handle)
+        self._fill(lambda out: native().released.kael_gpt_create(ctypes.byref(config), out))
 
     @classmethod
     def from_pretrained(
@@ -123,14 +121,17 @@ class GPT:
         if dtype not in _DTYPES:
             raise Error(f"a model cannot compute in {dtype!r} yet, expected 'float32'", ErrorCode.UNSUPPORTED)
         path = _checks.path("folder", folder)
-        handle = ctypes.POINTER(_signatures.GptHandle)()
-        check_status(native().released.kael_gpt_load(path, len(path), _DTYPES[dtype], ctypes.byref(handle)))
         self = cls.__new__(cls)
-        self._adopt(handle)
+        self._fill(lambda out: native().released.kael_gpt_load(path, len(path), _DTYPES[dtype], out))
         return self
 
-    def _adopt(self, handle: Any) -> None:
+    def _fill(self, call: Callable[[Any], int]) -> None:
+        """Takes the handle that ``call``, a function of the library, writes to the pointer that it is
+        given.
+        """
+        handle = ctypes.POINTER(_signatures.GptHandle)()
         self._owned = Owned(handle, native().released.kael_gpt_free, "model")
+        check_status(call(ctypes.byref(handle)))
         self._lock = threading.Lock()  # held by the thread that uses the handle
         self._user: int | None = None  # that thread
         self._running = _generation.Running()
@@ -174,17 +175,12 @@ class GPT:
         """
         array = _checks.token_ids("ids", ids, ranks=(1, 2))
         batch = array.shape[0] if array.ndim == 2 else 1
-        logits = ctypes.POINTER(_signatures.TensorHandle)()
-
-        def run(handle: Any) -> None:
-            check_status(
-                native().released.kael_gpt_logits(
-                    handle, _int64s(array), batch, array.shape[-1], ctypes.byref(logits)
-                )
+        logits = native().released.kael_gpt_logits
+        result = self._exclusively(
+            lambda model: Tensor._filled_by(
+                lambda out: logits(model, _int64s(array), batch, array.shape[-1], out)
             )
-
-        self._exclusively(run)
-        result = Tensor._adopt(logits)
+        )
         return result if array.ndim == 2 else result.view(*result.shape[1:])
 
     def activations(self, ids: Any) -> dict[str, Tensor]:
@@ -192,17 +188,12 @@ class GPT:
         (docs/activations.md). The values are those that ``model(ids)`` computes with, to the bit.
         """
         array = _checks.token_ids("ids", ids)
-        handle = ctypes.POINTER(_signatures.TensorMapHandle)()
-
-        def run(model: Any) -> None:
-            check_status(
-                native().released.kael_gpt_activations(
-                    model, _int64s(array), len(array), ctypes.byref(handle)
-                )
+        activations = native().released.kael_gpt_activations
+        return self._exclusively(
+            lambda model: tensors_of(
+                map_filled_by(lambda out: activations(model, _int64s(array), len(array), out))
             )
-
-        self._exclusively(run)
-        return tensors_of(own_map(handle))
+        )
 
     def generate(
         self,

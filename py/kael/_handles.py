@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import Callable
 from typing import Any
@@ -25,28 +26,31 @@ class Owned:
     """A native handle that is freed exactly once: by :meth:`free`, or when it is collected, on whatever
     thread.
 
+    It is made around the empty pointer that a call of the library is about to fill: an exception that comes
+    from outside just after that call (Ctrl-C) leaves nothing behind. Freeing an empty one does nothing.
+
     A child made by ``fork`` has a copy of the memory, but not of the threads, and maybe of locks that are
     held: a handle from before the fork is never freed there, the end of the child frees it all.
     """
 
-    __slots__ = ("_box", "_forks", "_free", "_what")
+    __slots__ = ("_forks", "_free", "_once", "_pointer", "_what")
 
     def __init__(self, pointer: Any, free: Callable[[Any], None], what: str) -> None:
-        self._box = [pointer]
+        self._pointer = pointer
+        self._once = iter([pointer])
         self._free = free
         self._what = what
         self._forks = _forks
 
     def pointer(self) -> Any:
         """The handle, or a clear error after :meth:`free`."""
-        try:
-            return self._box[0]
-        except IndexError:
-            raise Error(f"the {self._what} is closed") from None
+        if not self.is_open:
+            raise Error(f"the {self._what} is closed")
+        return self._pointer
 
     @property
     def is_open(self) -> bool:
-        return bool(self._box)
+        return operator.length_hint(self._once) > 0
 
     @property
     def is_from_before_fork(self) -> bool:
@@ -61,12 +65,9 @@ class Owned:
             )
 
     def free(self) -> None:
-        try:
-            pointer = self._box.pop()  # atomic: of two threads one gets it
-        except IndexError:
-            return
         if not self.is_from_before_fork:
-            self._free(pointer)
+            # Taking the pointer and freeing it are one step: no other thread and no interrupt comes between.
+            list(map(self._free, self._once))
 
     def __del__(self) -> None:
         self.free()

@@ -31,12 +31,12 @@ class TokenRing:
         capacity = _checks.integer("max_tokens", max_tokens, 0, _checks.INT32_MAX)
         kept = native().kept
         handle = ctypes.POINTER(_signatures.TokenRingHandle)()
-        check_status(kept.kael_token_ring_create(max(capacity, 1), ctypes.byref(handle)))
         self._functions = kept
         self._capacity = capacity
         # The library frees the ring when both shares are given up.
         self._producer = Owned(handle, kept.kael_token_ring_finish, "producer's side of the token ring")
         self._consumer = Owned(handle, kept.kael_token_ring_free, "token ring")
+        check_status(kept.kael_token_ring_create(max(capacity, 1), ctypes.byref(handle)))
         self._descriptor = int(kept.kael_token_ring_descriptor(handle))
         self._records = (_signatures.TokenRecord * _BATCH)()
 

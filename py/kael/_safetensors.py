@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from kael import _checks, _signatures
+from kael import _checks, _signatures, _tensor
 from kael._handles import Owned
 from kael._library import check_status, native, text_of
-from kael._tensor import Tensor, tensor
+from kael._tensor import Tensor
 
 _MODES = {"copy": _signatures.LOAD_COPY, "mapped": _signatures.LOAD_MAPPED}
 
@@ -38,9 +39,9 @@ def load_safetensors(path: str | bytes | os.PathLike[Any], mode: str = "copy") -
     """
     _checks.choice("mode", mode, _MODES)
     file = _checks.path("path", path)
-    handle = ctypes.POINTER(_signatures.TensorMapHandle)()
-    check_status(native().released.kael_safetensors_load(file, len(file), _MODES[mode], ctypes.byref(handle)))
-    owned = own_map(handle)
+    owned = map_filled_by(
+        lambda out: native().released.kael_safetensors_load(file, len(file), _MODES[mode], out)
+    )
     return SafeTensors(tensors_of(owned), _metadata_of(owned))
 
 
@@ -57,23 +58,27 @@ def save_safetensors(
     """
     file = _checks.path("path", path)
     kept = native().kept
-    handle = ctypes.POINTER(_signatures.TensorMapHandle)()
-    check_status(kept.kael_tensor_map_create(ctypes.byref(handle)))
-    owned = own_map(handle)
+    owned = map_filled_by(kept.kael_tensor_map_create)
+    handle = owned.pointer()
     for name, value in tensors.items():
         key = _checks.text("the name of a tensor", name)
-        element = value if isinstance(value, Tensor) else tensor(value)
+        element = value if isinstance(value, Tensor) else _tensor.tensor(value)
         check_status(kept.kael_tensor_map_add(handle, key, len(key), element._owned.pointer()))
     for name, value in (metadata or {}).items():
         key = _checks.text("a key of the metadata", name)
         text = _checks.text(f"the metadata {name!r}", value)
         check_status(kept.kael_tensor_map_add_metadata(handle, key, len(key), text, len(text)))
-    check_status(native().released.kael_safetensors_save(owned.pointer(), file, len(file)))
+    check_status(native().released.kael_safetensors_save(handle, file, len(file)))
 
 
-def own_map(handle: Any) -> Owned:
-    """Takes over a handle of the library to a collection of named tensors."""
-    return Owned(handle, native().released.kael_tensor_map_free, "collection of tensors")
+def map_filled_by(call: Callable[[Any], int]) -> Owned:
+    """The collection of named tensors whose handle ``call``, a function of the library, writes to the pointer
+    that it is given.
+    """
+    handle = ctypes.POINTER(_signatures.TensorMapHandle)()
+    owned = Owned(handle, native().released.kael_tensor_map_free, "collection of tensors")
+    check_status(call(ctypes.byref(handle)))
+    return owned
 
 
 def tensors_of(owned: Owned) -> dict[str, Tensor]:
@@ -81,17 +86,13 @@ def tensors_of(owned: Owned) -> dict[str, Tensor]:
     kept = native().kept
     count = ctypes.c_int64()
     check_status(kept.kael_tensor_map_size(owned.pointer(), ctypes.byref(count)))
+    get = kept.kael_tensor_map_get
+    name, length = _signatures.TextPointer(), ctypes.c_int64()
+    where = ctypes.byref(name), ctypes.byref(length)
     tensors = {}
     for index in range(count.value):
-        name = _signatures.TextPointer()
-        length = ctypes.c_int64()
-        handle = ctypes.POINTER(_signatures.TensorHandle)()
-        check_status(
-            kept.kael_tensor_map_get(
-                owned.pointer(), index, ctypes.byref(name), ctypes.byref(length), ctypes.byref(handle)
-            )
-        )
-        tensors[text_of(name, length.value)] = Tensor._adopt(handle)
+        tensor = Tensor._filled_by(functools.partial(get, owned.pointer(), index, *where))
+        tensors[text_of(name, length.value)] = tensor
     return tensors
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -42,12 +43,16 @@ class Tensor:
         raise TypeError("kael.Tensor has no constructor: use kael.tensor(data)")
 
     @classmethod
-    def _adopt(cls, pointer: Any) -> Tensor:
-        """Takes over a handle of the library."""
+    def _filled_by(cls, call: Callable[[Any], int]) -> Tensor:
+        """The tensor whose handle ``call``, a function of the library, writes to the pointer that it is
+        given.
+        """
+        handle = ctypes.POINTER(_signatures.TensorHandle)()
         self = object.__new__(cls)
-        self._owned = Owned(pointer, native().released.kael_tensor_free, "tensor")
+        self._owned = Owned(handle, native().released.kael_tensor_free, "tensor")
+        check_status(call(ctypes.byref(handle)))
         self._info = _signatures.sized(_signatures.TensorInfo)
-        check_status(native().kept.kael_tensor_describe(pointer, ctypes.byref(self._info)))
+        check_status(native().kept.kael_tensor_describe(handle, ctypes.byref(self._info)))
         self._dtype = _signatures.DTYPES[self._info.dtype]
         return self
 
@@ -97,11 +102,9 @@ class Tensor:
         if len(sizes) > _signatures.MAX_RANK:
             raise Error(f"a shape of {len(sizes)} dimensions, expected at most {_signatures.MAX_RANK}")
         array = (ctypes.c_int64 * _signatures.MAX_RANK)(*sizes)
-        handle = ctypes.POINTER(_signatures.TensorHandle)()
-        check_status(
-            native().kept.kael_tensor_view(self._owned.pointer(), array, len(sizes), ctypes.byref(handle))
+        return Tensor._filled_by(
+            lambda out: native().kept.kael_tensor_view(self._owned.pointer(), array, len(sizes), out)
         )
-        return Tensor._adopt(handle)
 
     def detach(self) -> Tensor:
         """The same memory without a history of gradients."""
@@ -250,18 +253,11 @@ def _from_array(array: np.ndarray, dtype: str) -> Tensor:
         raise Error(f"the data has {rank} dimensions, expected at most {_signatures.MAX_RANK}")
     array = np.ascontiguousarray(array)
     shape = (ctypes.c_int64 * _signatures.MAX_RANK)(*array.shape)
-    handle = ctypes.POINTER(_signatures.TensorHandle)()
-    check_status(
-        native().released.kael_tensor_from_bytes(
-            _signatures.DTYPES.index(dtype),
-            shape,
-            rank,
-            array.ctypes.data,
-            array.nbytes,
-            ctypes.byref(handle),
+    return Tensor._filled_by(
+        lambda out: native().released.kael_tensor_from_bytes(
+            _signatures.DTYPES.index(dtype), shape, rank, array.ctypes.data, array.nbytes, out
         )
     )
-    return Tensor._adopt(handle)
 
 
 def _widen_bfloat16(bits: Any) -> np.ndarray:

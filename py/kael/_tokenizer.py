@@ -34,10 +34,10 @@ class BpeTokenizer:
         merges = _checks.path("merges_path", merges_path)
         handle = ctypes.POINTER(_signatures.TokenizerHandle)()
         library = native()
+        self._owned = Owned(handle, library.released.kael_tokenizer_free, "tokenizer")
         check_status(
             library.released.kael_tokenizer_load(vocab, len(vocab), merges, len(merges), ctypes.byref(handle))
         )
-        self._owned = Owned(handle, library.released.kael_tokenizer_free, "tokenizer")
         size, end_of_text = ctypes.c_int64(), ctypes.c_int64()
         check_status(library.kept.kael_tokenizer_vocabulary_size(handle, ctypes.byref(size)))
         check_status(library.kept.kael_tokenizer_end_of_text(handle, ctypes.byref(end_of_text)))

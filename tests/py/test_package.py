@@ -188,29 +188,33 @@ def test_a_file_that_is_no_library_is_named_with_the_reason(tmp_path):
 
 
 @pytest.fixture
-def compiler():
+def compiler(tmp_path):
+    """Makes a shared library of a line of C."""
     found = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if found is None:
         pytest.skip("no C compiler is installed")
-    return found
+
+    def compile_line(line):
+        source, library = tmp_path / "library.c", tmp_path / "libkael.so"
+        source.write_text(line + "\n")
+        # Without the runtime of a sanitizer, which would look for leaks in the compiler.
+        plain = {key: value for key, value in os.environ.items() if key != "LD_PRELOAD"}
+        subprocess.run([found, "-shared", "-fPIC", "-o", library, source], check=True, env=plain)
+        return library
+
+    return compile_line
 
 
-def test_another_version_of_the_interface_is_an_error_before_any_other_call(tmp_path, compiler):
-    source = tmp_path / "old.c"
-    source.write_text("int kael_abi_version(void) { return 999; }\n")
-    path = tmp_path / "libkael.so"
-    subprocess.run([compiler, "-shared", "-fPIC", "-o", path, source], check=True)
+def test_another_version_of_the_interface_is_an_error_before_any_other_call(compiler):
+    path = compiler("int kael_abi_version(void) { return 999; }")
     answer = run(CAUGHT.format(call="tensor([1])"), KAEL_LIBRARY=str(path))
     assert answer.startswith("UNSUPPORTED")
     assert "version 999" in answer
     assert str(path) in answer
 
 
-def test_a_foreign_library_is_named_as_such(tmp_path, compiler):
-    source = tmp_path / "foreign.c"
-    source.write_text("int something(void) { return 1; }\n")
-    path = tmp_path / "libkael.so"
-    subprocess.run([compiler, "-shared", "-fPIC", "-o", path, source], check=True)
+def test_a_foreign_library_is_named_as_such(compiler):
+    path = compiler("int something(void) { return 1; }")
     assert "it is not a kael library" in run(CAUGHT.format(call="tensor([1])"), KAEL_LIBRARY=str(path))
 
 
