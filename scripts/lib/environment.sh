@@ -63,6 +63,10 @@ has_package() {
   esac
 }
 
+cmake_is_recent() {
+  cmake --version | awk 'NR == 1 { split($3, v, "."); exit !(v[1] > 3 || (v[1] == 3 && v[2] >= 25)) }'
+}
+
 missing_packages() {
   local package
   for package in "$@"; do has_package "$package" || printf '%s\n' "$package"; done
@@ -178,6 +182,9 @@ prepare() {
     if conan_install cpu; then libraries=(); fi
   fi
   need_packages ${packages[@]+"${packages[@]}"} ${libraries[@]+"${libraries[@]}"}
+  if [ "$library" != none ] && ! cmake_is_recent; then
+    fail "CMake 3.25 or newer is needed; $(command -v cmake) is $(cmake --version | sed -n '1s/.* //p') (PyPI has one)"
+  fi
   need_python "$python"
   case $library in
     serve | test) need_cpu_build "$library" ;;
