@@ -83,13 +83,9 @@ def _bind(library: ctypes.CDLL, name: str, signature: _signatures.Signature, pat
     try:
         function = getattr(library, name)
     except AttributeError:
-
-        def missing(*_: Any) -> Any:
-            raise Error(
-                f"{path} has no function {name}: build it again from these sources", ErrorCode.UNSUPPORTED
-            )
-
-        return missing
+        raise Error(
+            f"{path} has no function {name}: build it again from these sources", ErrorCode.UNSUPPORTED
+        ) from None
     function.restype = signature.result
     function.argtypes = signature.arguments
     return function

@@ -302,5 +302,25 @@ def test_inspect_takes_every_sound_case_of_other_projects(shared):
 # ---- bench
 
 
+def test_bench_prints_its_figures_as_json(checkpoint):
+    arguments = ("--depths", "32", "--prompts", "16,5000", "--repeats", 1, "--threads", 1, "--json")
+    report = json.loads(run("bench", "--data", checkpoint, *arguments))
+    assert report["threads"] == 1
+    assert report["model"]["parameters"] == kael.GPT.from_pretrained(checkpoint).parameter_count
+    (decode,) = report["decode"]
+    weights = report["model"]["parameters"] - 64 * 32
+    assert decode["weight_bytes_per_token"] == 4 * weights
+    assert decode["key_value_bytes_per_token"] == 4 * 2 * 2 * 32 * 32
+    share = (
+        (4 * weights + 4 * 2 * 2 * 32 * 32) * decode["tokens_per_second"] / decode["read_bytes_per_second"]
+    )
+    assert decode["bandwidth_share"] == pytest.approx(share)
+    assert [prompt["tokens"] for prompt in report["prompt"]] == [16]  # 5000 does not fit
+    assert report["prompt"][0]["tokens_per_second"] > 0
+    start = report["start"]
+    assert 0 < start["load_seconds"] < start["first_token_seconds"] < 30
+    assert start["peak_resident_bytes"] > 5_000_000
+
+
 def test_bench_fails_in_one_line():
     assert "/nowhere" in run("bench", "--data", "/nowhere", code=1)

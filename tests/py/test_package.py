@@ -218,6 +218,12 @@ def test_a_foreign_library_is_named_as_such(compiler):
     assert "it is not a kael library" in run(CAUGHT.format(call="tensor([1])"), KAEL_LIBRARY=str(path))
 
 
+def test_a_library_that_lacks_a_function_is_named_with_it(compiler):
+    path = compiler("int kael_abi_version(void) { return 1; }")
+    answer = run(CAUGHT.format(call="tensor([1])"), KAEL_LIBRARY=str(path))
+    assert answer.startswith(f"UNSUPPORTED {path} has no function kael_")
+
+
 def test_the_checkout_is_found_without_the_environment(root):
     if not (root / "build" / "cpu" / "libkael.so").is_file():
         pytest.skip("this checkout has no build/cpu")

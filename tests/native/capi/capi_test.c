@@ -468,9 +468,21 @@ static void null_arguments_are_refused_by_name(void) {
     CHECK_REFUSED(kael_tokenizer_load(NULL, 1, NULL, 1, NULL));
     CHECK_REFUSED(kael_tokenizer_vocabulary_size(NULL, &number));
     CHECK_REFUSED(kael_tokenizer_end_of_text(NULL, &number));
+    CHECK_REFUSED(kael_measure_read_bandwidth(1, 1, NULL));
+    CHECK_REFUSED(kael_measure_multiply_add(1, 1, NULL));
     CHECK(strstr(kael_last_error_message(NULL), "null") != NULL);
     kael_gpt_config_default(NULL);
     kael_generate_options_default(NULL);
+}
+
+static void limits_of_the_machine(void) {
+    double speed = 0;
+    CHECK_OK(kael_measure_read_bandwidth(1, 1, &speed));
+    CHECK(speed > 1e7 && speed < 1e14);
+    CHECK_OK(kael_measure_multiply_add(1, 1, &speed));
+    CHECK(speed > 1e7 && speed < 1e15);
+    CHECK_REFUSED(kael_measure_read_bandwidth(0, 1, &speed));
+    CHECK_REFUSED(kael_measure_multiply_add(1, 0, &speed));
 }
 
 int main(int argument_count, char** arguments) {
@@ -490,5 +502,6 @@ int main(int argument_count, char** arguments) {
     structs_of_another_age();
     null_arguments_are_refused_by_name();
     freeing_null_does_nothing();
+    limits_of_the_machine();
     return failures == 0 ? 0 : 1;
 }
