@@ -78,7 +78,7 @@ struct GenerateOptions {
     bool use_cache = true; // false recomputes every position for every token
     // Called with each new token. May be empty. An exception passes through generate unchanged.
     std::optional<FunctionRef<TokenAnswer(std::int64_t)>> on_token;
-    // Asked between layers and between tokens. May be empty. Must not throw.
+    // Asked between the layers of a prompt and between tokens. May be empty. Must not throw.
     std::optional<FunctionRef<bool()>> should_stop;
 };
 

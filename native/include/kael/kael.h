@@ -293,7 +293,8 @@ enum { KAEL_TOKEN_FAILED = -1, KAEL_TOKEN_STOP = 0, KAEL_TOKEN_CONTINUE = 1 };
 /* Called with each new token, the last included. KAEL_TOKEN_FAILED ends the call with
  * KAEL_CALLBACK_FAILED. */
 typedef int32_t (*kael_token_callback)(void* user_data, int64_t token);
-/* Asked between layers and between tokens; anything but 0 ends the generation. Must be quick. */
+/* Asked between the layers of a prompt and between tokens; anything but 0 ends the generation. Must
+ * be quick. */
 typedef uint8_t (*kael_stop_callback)(void* user_data);
 
 typedef struct kael_generate_options {
