@@ -225,18 +225,21 @@ class _Verdict:
 
 def into_ring(model: Any, request: Request, ring: TokenRing, running: Running) -> Generation:
     """Sends each token to ``ring``, which can also stop the generation."""
-    pointer = ring._producer_pointer()
-    library = native()
-    options = request.options
-    options.on_token = ctypes.cast(library.kept.kael_token_ring_push, _signatures.TokenCallback)
-    return _until_stopped(model, request, pointer, running)
+    share = ring._producer_share()
+    try:
+        library = native()
+        options = request.options
+        options.on_token = ctypes.cast(library.kept.kael_token_ring_push, _signatures.TokenCallback)
+        return _until_stopped(model, request, share.pointer(), running)
+    finally:
+        del share  # an exception keeps this frame, and must not put the end of the ring off
 
 
 def silently(model: Any, request: Request, running: Running) -> Generation:
     """Runs with nobody listening."""
     ring = TokenRing(0)
     try:
-        return _until_stopped(model, request, ring._producer_pointer(), running)
+        return _until_stopped(model, request, ring._producer_share().pointer(), running)
     finally:
         ring.finish()
         ring.close()

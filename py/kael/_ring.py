@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any
 
 from kael import _checks, _signatures
 from kael._errors import Error
-from kael._handles import Owned
+from kael._handles import NotCopied, Owned
 from kael._library import check_status, native
 
 # Records taken by one call of the library; a loop that falls behind takes several.
 _BATCH = 256
 
 
-class TokenRing:
+class TokenRing(NotCopied):
     """The native way from :meth:`kael.GPT.generate_into` to an event loop: one for each generation.
 
     Two threads use it. The *producer* runs ``model.generate_into(ring, ...)`` and then, when everything that
@@ -33,9 +32,10 @@ class TokenRing:
         handle = ctypes.POINTER(_signatures.TokenRingHandle)()
         self._functions = kept
         self._capacity = capacity
-        # The library frees the ring when both shares are given up.
-        self._producer = Owned(handle, kept.kael_token_ring_finish, "producer's side of the token ring")
-        self._consumer = Owned(handle, kept.kael_token_ring_free, "token ring")
+        # The library frees the ring when both shares are given up. Each share is given up when the last
+        # reference to it goes: the one in its box here, or that of a call which uses it on another thread.
+        self._producer = [Owned(handle, kept.kael_token_ring_finish, "producer's side of the token ring")]
+        self._consumer = [Owned(handle, kept.kael_token_ring_free, "token ring")]
         check_status(kept.kael_token_ring_create(max(capacity, 1), ctypes.byref(handle)))
         self._descriptor = int(kept.kael_token_ring_descriptor(handle))
         self._records = (_signatures.TokenRecord * _BATCH)()
@@ -49,15 +49,16 @@ class TokenRing:
         """A descriptor that is readable when there is something to drain. The ring's own: watch it, never
         close it.
         """
-        self._consumer.pointer()
+        self._consumer_share()
         return self._descriptor
 
     def drain(self) -> tuple[list[tuple[int, int]], bool]:
         """Consumer: what has arrived since the last call, as (token, nanoseconds of the monotonic clock at
         which it was made) pairs, and whether that was the end.
         """
-        self._consumer.refuse_after_fork()
-        handle = self._consumer.pointer()
+        share = self._consumer_share()
+        share.refuse_after_fork()
+        handle = share.pointer()
         taken: list[tuple[int, int]] = []
         count, done = ctypes.c_int64(), ctypes.c_uint8()
         while True:
@@ -73,20 +74,34 @@ class TokenRing:
     def stop(self) -> None:
         """Consumer: asks the generation to end, within one token, or one layer of the prompt. Nothing after
         :meth:`close`."""
-        if self._consumer.is_open:
-            self._consumer.refuse_after_fork()
-            self._functions.kael_token_ring_stop(self._consumer.pointer())
+        try:
+            share = self._consumer_share()
+        except Error:
+            return
+        share.refuse_after_fork()
+        self._functions.kael_token_ring_stop(share.pointer())
 
     def finish(self) -> None:
-        """Producer: the generation has ended; wakes the consumer. A second call does nothing."""
-        self._producer.free()
+        """Producer: the generation has ended; wakes the consumer. During a generation it takes effect at that
+        one's end. A second call does nothing.
+        """
+        self._producer.clear()
 
     def close(self) -> None:
         """Consumer: gives the ring up. Stop watching the descriptor first. A second call does nothing."""
-        self._consumer.free()
+        self._consumer.clear()
 
-    def _producer_pointer(self) -> Any:
-        if not self._producer.is_open:
-            raise Error("the token ring was finished already: make one for each generation")
-        self._producer.refuse_after_fork()
-        return self._producer.pointer()
+    def _producer_share(self) -> Owned:
+        """The producer's share. Whoever uses its pointer holds on to it for as long, and no longer."""
+        try:
+            share = self._producer[0]
+        except IndexError:
+            raise Error("the token ring was finished already: make one for each generation") from None
+        share.refuse_after_fork()
+        return share
+
+    def _consumer_share(self) -> Owned:
+        try:
+            return self._consumer[0]
+        except IndexError:
+            raise Error("the token ring is closed") from None

@@ -351,6 +351,42 @@ def test_stopping_the_ring_ends_the_generation(big_enough):
     ring.finish()
 
 
+def test_finishing_and_closing_a_ring_during_its_generation_waits_for_the_end():
+    """In a process of its own: the ring was freed under the generating thread, which crashed."""
+    done = in_a_process(
+        """
+        import gc, select, threading, kael
+        model = kael.GPT(vocab_size=512, max_positions=256, layers=2, heads=4, dimension=64)
+        for _ in range(5):
+            ring, results = kael.TokenRing(2000), []
+            thread = threading.Thread(target=lambda: results.append(model.generate_into(ring, [1], 2000)))
+            thread.start()
+            assert select.select([ring], [], [], 60)[0]
+            ring.finish()
+            assert not ring.drain()[1], "the end came before the end"
+            ring.stop()
+            ring.close()
+            others = [kael.TokenRing(2000) for _ in range(100)]  # would take the memory over
+            thread.join(60)
+            assert results[0].finish_reason == "stopped", results
+        print("alive")
+        """
+    )
+    assert (done.returncode, done.stdout) == (0, "alive\n")
+
+
+def test_a_failed_generation_does_not_put_the_end_of_its_ring_off(tiny):
+    ring = kael.TokenRing(4)
+    try:
+        tiny.generate_into(ring, [10**6], 4)
+    except kael.Error:
+        ring.finish()  # while the exception holds the frames that used the ring
+        assert ring.drain() == ([], True)
+    else:
+        pytest.fail("an id outside the vocabulary was taken")
+    ring.close()
+
+
 def test_a_ring_with_too_little_room_is_refused(tiny):
     with pytest.raises(kael.Error, match="room for 3 tokens, max_tokens is 4"):
         tiny.generate_into(kael.TokenRing(3), [1], 4)

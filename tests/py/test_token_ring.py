@@ -23,7 +23,7 @@ def readable(ring, seconds=0.0):
 def handle(ring):
     import ctypes
 
-    return ctypes.cast(ring._producer_pointer(), ctypes.c_void_p)
+    return ctypes.cast(ring._producer_share().pointer(), ctypes.c_void_p)
 
 
 def test_tokens_arrive_in_order_with_their_times():

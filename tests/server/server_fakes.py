@@ -50,7 +50,7 @@ class RingEcho:
 
     def generate_into(self, ring, prompt, max_tokens, **options):
         tokens = [prompt[index % len(prompt)] for index in range(max_tokens)]
-        pointer = ctypes.cast(ring._producer_pointer(), ctypes.c_void_p)
+        pointer = ctypes.cast(ring._producer_share().pointer(), ctypes.c_void_p)
         for token in tokens:
             assert _library.native().kept.kael_token_ring_push(pointer, token) == 1
         return kael.Generation(tokens, kael.FinishReason.LENGTH, 0.0, 0.0, options["seed"])
@@ -82,7 +82,7 @@ class EndlessRing:
     def generate_into(self, ring, prompt, max_tokens, **options):
         self.started.set()
         library = _library.native().kept
-        pointer = ctypes.cast(ring._producer_pointer(), ctypes.c_void_p)
+        pointer = ctypes.cast(ring._producer_share().pointer(), ctypes.c_void_p)
         tokens = []
         while not library.kael_token_ring_stopping(pointer):
             if len(tokens) < max_tokens:
