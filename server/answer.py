@@ -6,9 +6,13 @@ import codecs
 import time
 from typing import Any
 
+import kael
+
 from .bridge import Bridge
 from .generator import Generator
 from .request import GenerateRequest
+
+_REPLACEMENT = "\N{REPLACEMENT CHARACTER}".encode()
 
 
 class TextDecoder:
@@ -19,7 +23,18 @@ class TextDecoder:
         self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
 
     def feed(self, tokens: list[int]) -> str:
-        return self._utf8.decode(self._tokenizer.decode(tokens))
+        return self._utf8.decode(self._bytes(tokens))
+
+    def _bytes(self, tokens: list[int]) -> bytes:
+        try:
+            return self._tokenizer.decode(tokens)
+        except kael.Error as error:
+            if error.code != kael.ErrorCode.INVALID_ARGUMENT:
+                raise
+            # A model may have more ids than its vocabulary: padding, which is no text but no failure either.
+            if len(tokens) == 1:
+                return _REPLACEMENT
+            return b"".join(self._bytes([token]) for token in tokens)
 
     def end(self) -> str:
         return self._utf8.decode(b"", final=True)

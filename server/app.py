@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tornado import httputil
+from tornado.iostream import IOStream
 from tornado.web import Application
 
 import kael
@@ -79,6 +80,11 @@ class KaelApplication(Application):
         """Made by the first request, on the loop that serves it."""
         return HangupWatch()
 
+    def unwatch(self, stream: IOStream) -> None:
+        """Does nothing for a stream that is not watched, or where watching failed."""
+        if "hangups" in self.__dict__:
+            self.hangups.forget(stream)
+
     def find_handler(self, request: httputil.HTTPServerRequest, **options: Any) -> Any:
         if request.path == "/health" and request.method in ("GET", "HEAD"):
             return HealthAnswer(request)
@@ -115,15 +121,29 @@ def create_app(generator: Generator) -> KaelApplication:
 def load_app(data: str | os.PathLike[str], device: str = "cpu") -> KaelApplication:
     """The application that serves the checkpoint in the folder ``data``. Raises :class:`kael.Error`."""
     folder = Path(data)
-    if not folder.is_dir():
-        raise kael.Error(f"{folder} is no folder, expected one with a model", kael.ErrorCode.NOT_FOUND)
+    if not os.path.isdir(folder):  # unlike Path's, it takes any name
+        raise kael.Error(
+            f"{_shown(folder)} is no folder, expected one with a model", kael.ErrorCode.NOT_FOUND
+        )
     missing = [name for name in _TOKENIZER_FILES if not (folder / name).is_file()]
     if missing:
-        names = " and ".join(missing)
+        lacks = f"{_shown(folder)} has no {' and '.join(missing)}"
         raise kael.Error(
-            f"{folder} has no {names}, expected the tokenizer's vocab.json and merges.txt beside the model",
+            f"{lacks}, expected the tokenizer's vocab.json and merges.txt beside the model",
             kael.ErrorCode.NOT_FOUND,
         )
     tokenizer = kael.BpeTokenizer(*(folder / name for name in _TOKENIZER_FILES))
     model = kael.GPT.from_pretrained(folder, device=device)
+    if tokenizer.vocabulary_size > model.config.vocab_size:
+        raise kael.Error(
+            f"{_shown(folder)}: vocab.json has ids up to {tokenizer.vocabulary_size - 1}, expected at most "
+            f"{model.config.vocab_size - 1}, the model's last",
+            kael.ErrorCode.INVALID_FILE,
+        )
     return create_app(Generator(model, tokenizer, device=device, context=model.config.max_positions))
+
+
+def _shown(path: Path) -> str:
+    """A path on one line."""
+    text = str(path)
+    return text if text.isprintable() else ascii(text)

@@ -25,6 +25,8 @@ from .serve import SHUTDOWN_SECONDS, serve, start, stop
 
 EXIT_DONE, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
 
+log = logging.getLogger(__name__)
+
 # How long a thread may keep the interpreter while another waits for it. Python's 5 ms would be felt in every
 # token that the loop passes on; a library must not change it for its host, a program may.
 SWITCH_INTERVAL_SECONDS = 0.0005
@@ -50,6 +52,12 @@ def _port(text: str) -> int:
     return int(text)
 
 
+def _folder(text: str) -> str:
+    if not text:  # a variable that is not set must not serve another model
+        raise argparse.ArgumentTypeError("the name of the folder is empty")
+    return text
+
+
 def _parser() -> argparse.ArgumentParser:
     program = "kael-server" if __package__ == "kael_server" else f"python -m {__package__}"
     parser = _Parser(
@@ -62,6 +70,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--data",
         metavar="DIR",
+        type=_folder,
         help="folder with model.safetensors, vocab.json, merges.txt and, unless it is GPT-2 small, "
         "config.json (default: the small model that kael ships)",
     )
@@ -101,7 +110,7 @@ def run(arguments: Sequence[str] | None) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    app = load_app(options.data or kael.default_model_path(), options.device)
+    app = load_app(kael.default_model_path() if options.data is None else options.data, options.device)
     sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
     if options.check:
         return asyncio.run(_check(app))
@@ -116,6 +125,8 @@ def _run(options: argparse.Namespace) -> int:
 def _listen(host: str, port: int) -> list[socket.socket]:
     try:
         return bind_sockets(port, host)
+    except UnicodeError:
+        raise Failure(f"{host!r} is no host name, expected an address of this machine") from None
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise Failure(
@@ -131,7 +142,18 @@ def _listen(host: str, port: int) -> list[socket.socket]:
 def _announce(sockets: list[socket.socket]) -> None:
     url = _url(sockets[0])
     body = shlex.quote(json.dumps({"prompt": CHECK_PROMPT, "max_tokens": 32}))
-    print(f"kael serves on {url} - try: curl -s {url}/generate -d {body}", flush=True)
+    try:
+        print(f"kael serves on {url} - try: curl -s {url}/generate -d {body}", flush=True)
+    except OSError as error:  # nobody reads it, which is no reason not to serve
+        log.warning("cannot announce %s: %s", url, error.strerror)
+        _silence_stdout()
+
+
+def _silence_stdout() -> None:
+    """What could not be written must not be tried again when the interpreter ends."""
+    descriptor = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(descriptor, sys.stdout.fileno())
+    os.close(descriptor)
 
 
 def _url(listening: socket.socket) -> str:
@@ -150,7 +172,11 @@ async def _check(app: KaelApplication) -> int:
     finally:
         await stop(server, app, SHUTDOWN_SECONDS)
     figures = f"{answer['tokens']} tokens in {answer['seconds']:.3f} s"
-    print(f"{CHECK_PROMPT!r} continues with {answer['text']!r}: {figures}")
+    try:
+        print(f"{CHECK_PROMPT!r} continues with {answer['text']!r}: {figures}", flush=True)
+    except OSError as error:
+        _silence_stdout()
+        raise Failure(f"cannot write the answer to stdout: {error.strerror}") from None
     return EXIT_DONE
 
 

@@ -40,8 +40,8 @@ class GenerateHandler(BodyHandler):
     async def answer(self, body: bytes) -> None:
         application = self.application
         application.active.add(self)
-        application.hangups.watch(self.stream)
         try:
+            application.hangups.watch(self.stream)
             if self.stream.closed():  # before Tornado could call on_connection_close
                 raise ClientLeft
             await self._generate(body)
@@ -60,8 +60,8 @@ class GenerateHandler(BodyHandler):
         finally:
             if self._bridge is not None:
                 self._bridge.close()
-            application.hangups.forget(self.stream)
             application.active.discard(self)
+            application.unwatch(self.stream)
 
     async def _generate(self, body: bytes) -> None:
         request = parse(body)
@@ -131,6 +131,8 @@ class GenerateHandler(BodyHandler):
         self._count(answer.outcome)
         await self._send(last + "data: [DONE]\n\n", bridge)
         self.finish()
+        if self.request.version == "HTTP/1.0":  # which has no other end of a body of unknown length
+            self.stream.close()
 
     async def _send(self, data: str | bytes, bridge: Bridge) -> None:
         """Writes, and waits until the system has taken it. A client that does not read is waited for as long

@@ -53,6 +53,11 @@ class NotFound(BaseHandler):
     def prepare(self) -> None:
         raise HTTPError(404)
 
+    def write_error(self, status_code: int, **options: Any) -> None:
+        # Tornado refuses a method that it does not know before it looks at the path.
+        self.set_status(404)
+        super().write_error(404, **options)
+
 
 class OnlyOtherMethods(BaseHandler):
     """For a path whose own methods are answered before they come here."""

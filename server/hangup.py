@@ -38,9 +38,9 @@ class HangupWatch:
         if self._epoll is None or stream.socket is None:
             return
         descriptor = stream.socket.fileno()
-        self._streams[descriptor] = stream
         # Edge-triggered: unread bytes are reported as they come, not again and again.
         self._epoll.register(descriptor, select.EPOLLRDHUP | select.EPOLLIN | select.EPOLLET)
+        self._streams[descriptor] = stream
 
     def forget(self, stream: IOStream) -> None:
         """Does nothing for a stream that is not watched."""

@@ -73,5 +73,8 @@ class Metrics:
 
     def render(self, accept: str) -> tuple[bytes, str]:
         """The page and its content type, in the format that an Accept header asks for."""
-        encode, content_type = choose_encoder(accept)
+        try:
+            encode, content_type = choose_encoder(accept)
+        except (TypeError, ValueError):  # a version that is no number
+            encode, content_type = choose_encoder("")
         return encode(self.registry), content_type

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import os
 import signal
 import socket
 from collections.abc import Callable
+from typing import Any
 
 from tornado.httpserver import HTTPServer
+from tornado.ioloop import IOLoop
 
 from .app import KaelApplication
 from .request import MAX_BODY_BYTES
@@ -22,6 +25,11 @@ SHUTDOWN_SECONDS = 30.0
 IDLE_SECONDS = 75.0
 BODY_SECONDS = 30.0
 MAX_HEADER_BYTES = 16 * 1024
+
+# How long no connection is accepted after the system had no descriptor or memory for one.
+BREATH_SECONDS = 1.0
+_NO_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+_NOTHING = 0  # as IOLoop.READ
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
@@ -54,7 +62,39 @@ def start(app: KaelApplication, sockets: list[socket.socket]) -> HTTPServer:
         max_body_size=MAX_BODY_BYTES,  # for the routes that read none; POST /generate has its own
     )
     server.add_sockets(sockets)
+    asyncio.get_running_loop().set_exception_handler(_Breather(sockets))
     return server
+
+
+class _Breather:
+    """The loop's exception handler. When the system has no descriptor for a new connection, the listening
+    socket stays readable, and Tornado would fail again on every turn of the loop: it is left alone for a
+    while instead, in which the connections that are there are served."""
+
+    def __init__(self, sockets: list[socket.socket]) -> None:
+        self._sockets = sockets
+        self._resting = False
+
+    def __call__(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        if not (isinstance(error, OSError) and error.errno in _NO_RESOURCES):
+            loop.default_exception_handler(context)
+            return
+        if self._resting:
+            return
+        self._resting = True
+        log.warning("no new connections for %.0f s: %s", BREATH_SECONDS, error.strerror)
+        self._watch(_NOTHING)
+        loop.call_later(BREATH_SECONDS, self._go_on)
+
+    def _go_on(self) -> None:
+        self._resting = False
+        self._watch(IOLoop.READ)
+
+    def _watch(self, events: int) -> None:
+        for listening in self._sockets:
+            if listening.fileno() != -1:  # else a shutdown has closed it
+                IOLoop.current().update_handler(listening, events)
 
 
 async def stop(server: HTTPServer, app: KaelApplication, seconds: float) -> bool:

@@ -75,3 +75,11 @@ def test_each_request_counts_once_and_the_sums_agree(serve):  # B122, B124
     assert server.counts() == {"error": 2, "rejected": 1}
     assert server.sample("kael_request_seconds_count") == 2
     assert server.sample("kael_generated_tokens_total") == 6
+
+
+@pytest.mark.parametrize(
+    "accept", ["text/plain;version=abc", "application/openmetrics-text;version=1.0.x", "nonsense", ";;="]
+)
+def test_an_accept_header_of_nonsense_gets_the_text_format(accept):
+    _, content_type = Metrics().render(accept)
+    assert content_type == "text/plain; version=0.0.4; charset=utf-8"

@@ -9,6 +9,7 @@ from server_live import Server, read_to_end, read_until, wait_for
 
 import kael
 from server import Generator, load_app
+from server.answer import TextDecoder
 
 
 @pytest.fixture(scope="module")
@@ -158,3 +159,16 @@ def test_a_folder_without_a_model_is_refused(tmp_path):
     (folder / "model.safetensors").unlink()
     with pytest.raises(kael.Error, match=r"model\.safetensors"):
         load_app(folder, "cpu")
+
+
+def test_an_id_that_the_vocabulary_lacks_is_a_replacement_character():
+    class Padded:
+        """A vocabulary of single bytes behind a model with more ids."""
+
+        def decode(self, ids):
+            if max(ids) > 255:
+                raise kael.Error("no such id", kael.ErrorCode.INVALID_ARGUMENT)
+            return bytes(ids)
+
+    decoder = TextDecoder(Padded())
+    assert decoder.feed([104, 300, 105]) + decoder.feed([301]) + decoder.end() == "h\ufffdi\ufffd"

@@ -149,3 +149,8 @@ async def test_open_metrics_on_request(fetch):  # B128, T25
     assert answer.headers["Content-Type"].startswith("application/openmetrics-text; version=1.0.0")
     assert answer.body.endswith(b"# EOF\n")
     assert b"_created" not in answer.body
+
+
+@pytest.mark.parametrize("method", ["FOO", "TRACE", "CONNECT", "get"])
+def test_an_unknown_method_on_an_unknown_path_is_404(server, method):
+    assert server.request(method, "/nope").status == 404

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from server_fakes import Broken, BrokenDecoder, BrokenTokenizer, Bytes, Echo, Items, Paced, Sequence
-from server_live import read_until
+from server_live import read_to_end, read_until
 
 from server.answer import TextDecoder
 
@@ -210,3 +210,12 @@ def test_an_empty_generation_is_an_empty_text(serve):  # B034
     assert answer.events == [None]
     assert json.loads(server.generate(max_tokens=1).body)["tokens"] == 0
     assert server.is_free()
+
+
+def test_a_stream_to_an_http_1_0_client_ends_with_its_connection(serve):
+    server = serve(Sequence(b"hi"), Bytes())
+    client = server.connect()
+    body = b'{"prompt": "hi", "max_tokens": 2, "stream": true}'
+    head = f"POST /generate HTTP/1.0\r\nConnection: keep-alive\r\nContent-Length: {len(body)}\r\n\r\n"
+    client.sendall(head.encode() + body)
+    assert read_to_end(client).endswith(b"data: [DONE]\n\n")

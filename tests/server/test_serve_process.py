@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import shutil
 import signal
@@ -261,3 +262,80 @@ def test_a_package_that_is_missing_is_named(capsys, monkeypatch):
         for number, handler in before.items():
             signal.signal(number, handler)
     assert "prometheus_client is missing" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("host", ["a..b", "x" * 300])
+def test_a_host_that_is_no_name_is_one_line(capsys, checkpoint, host):
+    code, line = failure(capsys, "--data", checkpoint, "--host", host)
+    assert code == 1
+    assert "expected an address of this machine" in line
+
+
+@pytest.mark.parametrize("folder", ["a" * 300, "x\ny"])
+def test_a_folder_that_cannot_be_is_one_line(capsys, folder):
+    code, line = failure(capsys, "--data", folder)
+    assert code == 1
+    assert "is no folder" in line
+
+
+def test_an_empty_folder_name_is_not_the_shipped_model(capsys):
+    code, line = failure(capsys, "--data", "")
+    assert code == 2
+    assert "empty" in line
+
+
+def test_a_vocabulary_beyond_the_model_is_refused(capsys, tmp_path):
+    folder = server_checkpoint.write(tmp_path)
+    vocabulary = json.loads((folder / "vocab.json").read_text())
+    vocabulary["beyond"] = 5900
+    (folder / "vocab.json").write_text(json.dumps(vocabulary))
+    code, line = failure(capsys, "--data", folder)
+    assert code == 1
+    assert "5900" in line
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
+def test_a_full_stdout_does_not_end_the_server(checkpoint):
+    with open("/dev/full", "w") as full, socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+        probe.close()
+        process = subprocess.Popen(
+            [sys.executable, "-m", "server", "--data", str(checkpoint), "--port", str(port)],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            env=server_process.environment(),
+            cwd=server_process.ROOT,
+            text=True,
+        )
+        try:
+            wait_for(lambda: is_listening(port) or process.poll() is not None)
+            process.send_signal(signal.SIGTERM)
+            _, errors = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    assert process.returncode == 0
+    assert "Traceback" not in errors
+
+
+def is_listening(port):
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", port)) == 0
+
+
+def test_out_of_descriptors_it_rests_and_recovers(checkpoint):
+    """Tornado alone logs a traceback on every turn of the loop, and never rests."""
+    limited = (
+        "import resource, sys; resource.setrlimit(resource.RLIMIT_NOFILE, (24, 24));"
+        "from server.__main__ import main; sys.exit(main(sys.argv[1:]))"
+    )
+    with server_process.Process("-c", limited, "--data", checkpoint, "--port", "0") as server:
+        for _ in range(40):
+            server.connect()
+        time.sleep(0.5)
+        server.close_clients()
+        wait_for(lambda: server.generate(max_tokens=2).status == 200)
+        server.signal()
+        assert server.wait() == 0
+        assert 1 <= server.stderr.count("no new connections for") <= 10  # one line for each rest
+        assert "Traceback" not in server.stderr
