@@ -12,7 +12,9 @@ int main(int, char** arguments) {
     const auto prompt = tokenizer.encode("Once upon a time");
     kael::gpt::GenerateOptions options;
     options.max_tokens = 32;
-    options.temperature = 0;
+    options.temperature = 0.8;
+    options.top_k = 40;
+    options.seed = 7;
     const auto result = model.generate(prompt.data(), std::ssize(prompt), options);
     std::cout << tokenizer.decode(result.tokens.data(), result.tokens.size()) << '\n';
 }
