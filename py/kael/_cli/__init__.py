@@ -30,12 +30,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except kael.Error as error:
         return _fail(options, error.message)
     except BrokenPipeError:
-        # The reader has all it wanted. Nothing can be flushed at exit either.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _abandon_output()  # the reader has all it wanted
         return 0
     except KeyboardInterrupt:
         return _fail(options, "interrupted")
     except OSError as error:
+        if error.filename is None:
+            _abandon_output()
         where = f": {error.filename}" if error.filename else ""
         return _fail(options, f"{error.strerror or error}{where}")
     except MemoryError:
@@ -46,6 +47,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _fail(options: argparse.Namespace, message: str) -> int:
     print(f"{_PROGRAM} {options.command}: {message}", file=sys.stderr)
     return 1
+
+
+def _abandon_output() -> None:
+    """What could not be written cannot be flushed at exit either, where Python would end with code 120."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class _Parser(argparse.ArgumentParser):
