@@ -106,6 +106,15 @@ TEST(SafeTensorsWrite, WhatIsWrittenReadsBackWithoutACopy) {
     }
 }
 
+TEST(SafeTensorsWrite, PadsTheHeaderByLessThanEightBytes) {
+    const TemporaryFolder folder;
+    for (std::size_t length = 0; length < 9; ++length) {
+        write_safetensors(folder.path() / "f", {}, {{"k", std::string(length, 'v')}});
+        const std::size_t header = std::string(R"({"__metadata__":{"k":""}})").size() + length;
+        EXPECT_EQ(std::filesystem::file_size(folder.path() / "f"), 8 + (header + 7) / 8 * 8);
+    }
+}
+
 TEST(SafeTensorsWrite, ViewsAreWrittenInTheirOwnOrder) {
     const TemporaryFolder folder;
     const Tensor matrix = tensor_of<std::int32_t>({1, 2, 3, 4, 5, 6}, {2, 3}, DType::int32);
@@ -159,9 +168,13 @@ TEST(SafeTensorsWrite, RefusesPlacesWhereNoFileCanBe) {
 TEST(SafeTensorsWrite, KeepsThePermissionsOfTheFileThatItReplaces) {
     const TemporaryFolder folder;
     const auto path = folder.write("f.safetensors", "");
-    std::filesystem::permissions(path, std::filesystem::perms::owner_read);
-    write_safetensors(path, {}, {});
-    EXPECT_EQ(std::filesystem::status(path).permissions(), std::filesystem::perms::owner_read);
+    for (const mode_t mode : {0400U, 0666U}) { // less and more than a new file gets
+        ASSERT_EQ(::chmod(path.c_str(), mode), 0);
+        write_safetensors(path, {}, {});
+        struct stat status = {};
+        ASSERT_EQ(::stat(path.c_str(), &status), 0);
+        EXPECT_EQ(status.st_mode & 07777, mode);
+    }
 }
 
 // As on a full disk, the limit stops a write in the middle.
