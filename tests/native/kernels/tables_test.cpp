@@ -1,6 +1,9 @@
 // The tables among each other, and the probes.
 #include <algorithm>
 
+#include "kael/error.h"
+
+#include "kernels/cpu/dispatch.h"
 #include "kernels/kernel_test.h"
 
 namespace kael::kernels {
@@ -10,12 +13,15 @@ namespace {
 class Tables : public KernelTest {};
 
 TEST_P(Tables, ReadStreamDependsOnEveryFloat) {
-    std::vector<float> data(8192, 0.0f);
-    const float before = kernels().read_stream(data.data(), 8192);
-    for (std::size_t i = 0; i < data.size(); i += 7) {
-        data[i] = 1.0f;
-        EXPECT_NE(kernels().read_stream(data.data(), 8192), before) << i;
-        data[i] = 0.0f;
+    for (const bool fetch_ahead : {false, true}) {
+        const auto data = random(8192);
+        std::fill_n(data->data(), 8192, 0.0f);
+        const float before = kernels().read_stream(data->data(), 8192, fetch_ahead);
+        for (std::int64_t i = 0; i < 8192; i += 7) {
+            (*data)[i] = 1.0f;
+            EXPECT_NE(kernels().read_stream(data->data(), 8192, fetch_ahead), before) << i;
+            (*data)[i] = 0.0f;
+        }
     }
 }
 
@@ -36,6 +42,43 @@ TEST(CpuKernels, TheBaselineIsAlwaysThere) {
     const CpuKernelTables available = available_cpu_kernels();
     ASSERT_GE(available.count, 1);
     EXPECT_STREQ(available.tables[available.count - 1]->name, "baseline");
+}
+
+TEST(CpuKernels, TheWidestTableRunsUnlessOneIsNamed) {
+    const CpuKernelTables available = available_cpu_kernels();
+    EXPECT_EQ(&select_cpu_kernels(""), available.tables[0]);
+    for (int i = 0; i < available.count; ++i) {
+        EXPECT_EQ(&select_cpu_kernels(available.tables[i]->name), available.tables[i]);
+    }
+}
+
+TEST(CpuKernels, AnUnknownNameIsAnErrorThatListsTheKnownOnes) {
+    try {
+        static_cast<void>(select_cpu_kernels("avx512"));
+        FAIL() << "nothing was thrown";
+    } catch (const Error& error) {
+        EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+        const std::string& text = error.message();
+        EXPECT_TRUE(text.starts_with("the environment variable KAEL_ISA is \"avx512\", which is no "
+                                     "instruction set of kael; expected one of: "))
+            << text;
+        EXPECT_TRUE(text.ends_with("baseline")) << text;
+    }
+}
+
+TEST(CpuKernels, ANameThatThisProcessorDoesNotRunIsUnsupported) {
+    const CpuKernelTables available = available_cpu_kernels();
+    if (std::string(available.tables[0]->name) == "x86-64-v4") {
+        GTEST_SKIP() << "this processor runs every table";
+    }
+    try {
+        static_cast<void>(select_cpu_kernels("x86-64-v4"));
+        FAIL() << "nothing was thrown";
+    } catch (const Error& error) {
+        EXPECT_EQ(error.code(), ErrorCode::unsupported);
+        EXPECT_NE(error.message().find("which this processor or build does not run"),
+                  std::string::npos);
+    }
 }
 
 // With fused multiply-adds a result is the same on every processor.

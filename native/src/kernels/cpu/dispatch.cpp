@@ -1,10 +1,15 @@
 // Which table runs: the widest that the processor has, or the one that KAEL_ISA names.
+#include "kernels/cpu/dispatch.h"
+
+#include <algorithm>
+#include <iterator>
 #include <string>
 #include <string_view>
 
 #include "kael/error.h"
 
 #include "base/environment.h"
+#include "base/in_quotes.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/tables.h"
 
@@ -33,33 +38,6 @@ bool runs_x86_v4() {
 #endif
 }
 
-const CpuKernels& choose() {
-    const CpuKernelTables available = available_cpu_kernels();
-    const std::string wanted = environment_variable("KAEL_ISA").value_or("");
-    if (wanted.empty()) {
-        return *available.tables[0];
-    }
-    std::string names;
-    for (int i = 0; i < available.count; ++i) {
-        if (wanted == available.tables[i]->name) {
-            return *available.tables[i];
-        }
-        names += i == 0 ? "" : ", ";
-        names += available.tables[i]->name;
-    }
-    bool known = false;
-    for (const std::string_view name : kKnownNames) {
-        known = known || name == wanted;
-    }
-    KAEL_CHECK_AS(known ? ErrorCode::unsupported : ErrorCode::invalid_argument, false,
-                  "the environment variable KAEL_ISA is \""
-                      << wanted << "\", "
-                      << (known ? "which this processor or build does not run"
-                                : "which is no instruction set of kael")
-                      << "; expected one of: " << names);
-    return *available.tables[0];
-}
-
 } // namespace
 
 CpuKernelTables available_cpu_kernels() {
@@ -76,8 +54,32 @@ CpuKernelTables available_cpu_kernels() {
     return available;
 }
 
+const CpuKernels& select_cpu_kernels(std::string_view wanted) {
+    const CpuKernelTables available = available_cpu_kernels();
+    if (wanted.empty()) {
+        return *available.tables[0];
+    }
+    std::string names;
+    for (int i = 0; i < available.count; ++i) {
+        if (wanted == available.tables[i]->name) {
+            return *available.tables[i];
+        }
+        names += i == 0 ? "" : ", ";
+        names += available.tables[i]->name;
+    }
+    const bool known = std::ranges::find(kKnownNames, wanted) != std::end(kKnownNames);
+    KAEL_CHECK_AS(known ? ErrorCode::unsupported : ErrorCode::invalid_argument, false,
+                  "the environment variable KAEL_ISA is "
+                      << in_quotes(wanted) << ", "
+                      << (known ? "which this processor or build does not run"
+                                : "which is no instruction set of kael")
+                      << "; expected one of: " << names);
+    return *available.tables[0];
+}
+
 const CpuKernels& cpu_kernels() {
-    static const CpuKernels& chosen = choose();
+    static const CpuKernels& chosen =
+        select_cpu_kernels(environment_variable("KAEL_ISA").value_or(""));
     return chosen;
 }
 

@@ -3,16 +3,18 @@
 // Bits. Every kernel fixes the order of its float operations independent of vector width, blocking,
 // number of rows and number of threads, so that one-row and many-row kernels agree to the bit:
 //  - linear: per output one chain of fused multiply-adds over k ascending for k < K/2, started from
-//  zero, another over
-//    the rest, then (first + second) + bias.
-//  - rows (the head, x . table[v]): 16 lanes over k (lane = k mod 16), each a chain from zero; the
-//  lanes are then added
-//    in halves: l[i] + l[i+8], then +4, +2, +1.
+//    zero, another over the rest, then (first + second) + bias.
+//  - rows (the head, x . table[v]): 16 lanes over k (lane = k mod 16), each a chain from zero over
+//    x and table as if zeros continued them to a multiple of 16; the lanes are then added in
+//    halves: l[i] + l[i+8], then +4, +2, +1.
 //  - attention: a score is a chain over d ascending, times the scale; the sum of exponentials runs
-//  in 16 lanes by
-//    position (lane = t mod 16), added in halves as above; an output element is a chain over t
-//    ascending.
-// Instruction sets with fused multiply-add agree with each other; the baseline without it does not.
+//    in 16 lanes by position (lane = t mod 16), added in halves as above; an output element is a
+//    chain over t ascending.
+// Instruction sets with fused multiply-add agree with each other; the baseline of x86-64, which has
+// none, does not: there a multiply-add is rounded twice.
+//
+// Pointers may have any alignment. Nothing outside the given ranges is read or written, but lines
+// beyond them may be prefetched. Sizes are 0 or more, and small enough for their products.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +30,8 @@ struct CpuKernels {
 
     // Y[m, n0..n1) = X[m, :] W[:, n0..n1) + bias for all m in [0, rows). W [K, N] row-major with
     // row stride ldw. `bias` may be null. `scratch` has matmul_scratch(K) floats, per thread. n0
-    // must be a multiple of matmul_panel.
+    // must be a multiple of matmul_panel. The wider the range, the better: a few rows read it in
+    // long runs, many rows fetch the next panel while they use one.
     void (*matmul)(const float* x, std::int64_t ldx, std::int64_t rows, const float* w,
                    std::int64_t ldw, std::int64_t depth, const float* bias, std::int64_t n0,
                    std::int64_t n1, float* y, std::int64_t ldy, float* scratch);
@@ -40,17 +43,19 @@ struct CpuKernels {
     void (*vector_matrix)(const float* x, const float* w, std::int64_t ldw, std::int64_t k0,
                           std::int64_t k1, std::int64_t n0, std::int64_t n1, float* y);
 
-    // out[m, v0..v1) = X[m, :] . table[v, :] for all m in [0, rows).
+    // out[m, v] = X[m, :] . table[v, :] for all m in [0, rows), v in [v0, v1). Rows of the table
+    // follow each other without gaps.
     void (*matmul_rows)(const float* x, std::int64_t ldx, std::int64_t rows, const float* table,
                         std::int64_t depth, std::int64_t v0, std::int64_t v1, float* out,
                         std::int64_t ldo);
 
-    // y = (x - mean) / sqrt(variance + epsilon) * gain + bias over n elements; two passes, 16
-    // lanes. y may be x.
+    // y = (x - mean) / sqrt(variance + epsilon) * gain + bias over n >= 1 elements; two passes, 16
+    // lanes, the rounding of the mean corrected. y may be x.
     void (*layer_norm)(const float* x, const float* gain, const float* bias, float epsilon,
                        std::int64_t n, float* y);
 
-    // In place, over n elements.
+    // In place, over n elements; NaN stays NaN. The limits of both GELUs at -infinity are (-)0.
+    // Their absolute errors are below 1.5e-7 and 1e-7 times max(1, |x|).
     void (*gelu_tanh)(float* x, std::int64_t n);
     void (*gelu_erf)(float* x, std::int64_t n);
     void (*relu)(float* x, std::int64_t n);
@@ -67,7 +72,8 @@ struct CpuKernels {
     void (*attention_scores)(const float* query, const float* key_blocks,
                              std::int64_t head_dimension, std::int64_t positions, float scale,
                              float* scores);
-    // Softmax in place over [0, positions), entries up to the next multiple of 16 become 0.
+    // Softmax in place over [0, positions), entries up to the next multiple of 16 become 0. A row
+    // of -infinity alone becomes zeros; NaN or +infinity anywhere makes all of it NaN.
     void (*softmax)(float* scores, std::int64_t positions);
     // out[d] = sum over t of weights[t] values[t][d]; rows of values are ldv apart.
     void (*attention_mix)(const float* weights, const float* values, std::int64_t ldv,
@@ -82,8 +88,9 @@ struct CpuKernels {
     std::int64_t (*attention_scratch)(std::int64_t positions);
 
     // Reads `count` floats (a multiple of 1024) in four streams and returns something that depends
-    // on all of them.
-    float (*read_stream)(const float* data, std::int64_t count);
+    // on all of them. `fetch_ahead` asks for what comes 1 KB later, which helps some processors and
+    // hinders others.
+    float (*read_stream)(const float* data, std::int64_t count, bool fetch_ahead);
     // `iterations` rounds of multiply-adds in registers; returns how many float operations one
     // round makes.
     std::int64_t (*multiply_add_loop)(std::int64_t iterations);

@@ -6,16 +6,24 @@
 namespace kael::kernels::KAEL_INSTRUCTION_SET {
 namespace {
 
-float read_stream(const float* data, Index count) {
+template <bool FetchAhead>
+inline float read_four_streams(const float* data, Index count) {
     constexpr int kStreams = 4;                 // as when several rows of weights are read at once
-    constexpr int kAhead = 2 * kLanes / kWidth; // two cache lines of each stream a round
+    constexpr int kRound = 2 * kLanes / kWidth; // two cache lines of each stream
+    constexpr Index kAhead = 256;
     const Index quarter = count / kStreams;
-    IntVector seen[kStreams][kAhead] = {};
-    for (Index i = 0; i < quarter; i += kAhead * kWidth) {
+    IntVector seen[kStreams][kRound] = {};
+    for (Index i = 0; i < quarter; i += kRound * kWidth) {
+        KAEL_UNROLLED
         for (int stream = 0; stream < kStreams; ++stream) {
-            for (int v = 0; v < kAhead; ++v) {
-                seen[stream][v] ^= *reinterpret_cast<const UnalignedIntVector*>(
-                    data + stream * quarter + i + v * kWidth);
+            const float* const place = data + stream * quarter + i;
+            if constexpr (FetchAhead) {
+                prefetch(place + kAhead);
+                prefetch(place + kAhead + kLanes);
+            }
+            KAEL_UNROLLED
+            for (int v = 0; v < kRound; ++v) {
+                seen[stream][v] ^= *reinterpret_cast<const UnalignedIntVector*>(place + v * kWidth);
             }
         }
     }
@@ -30,6 +38,11 @@ float read_stream(const float* data, Index count) {
         bits ^= all[i];
     }
     return static_cast<float>(bits);
+}
+
+float read_stream(const float* data, Index count, bool fetch_ahead) {
+    return fetch_ahead ? read_four_streams<true>(data, count)
+                       : read_four_streams<false>(data, count);
 }
 
 Index multiply_add_loop(Index iterations) {

@@ -116,7 +116,15 @@ private:
                 }
             }
         } else {
-            finish_narrow(tile, sums);
+            float buffer[Rows * kPanel];
+            KAEL_UNROLLED
+            for (int row = 0; row < Rows; ++row) {
+                KAEL_UNROLLED
+                for (int v = 0; v < kPanelVectors; ++v) {
+                    store(buffer + row * kPanel + v * kWidth, sums[row][v]);
+                }
+            }
+            finish_narrow(tile, buffer);
         }
     }
 
@@ -140,15 +148,8 @@ private:
         put(y, sum);
     }
 
-    static void finish_narrow(const Tile& tile, const Vector (&sums)[Rows][kPanelVectors]) {
-        float buffer[Rows * kPanel];
-        KAEL_UNROLLED
-        for (int row = 0; row < Rows; ++row) {
-            KAEL_UNROLLED
-            for (int v = 0; v < kPanelVectors; ++v) {
-                store(buffer + row * kPanel + v * kWidth, sums[row][v]);
-            }
-        }
+    // Takes the sums from memory, so that nothing but registers need hold the array of them.
+    static void finish_narrow(const Tile& tile, const float* buffer) {
         for (Index row = 0; row < Rows; ++row) {
             for (Index column = 0; column < tile.columns; column += kWidth) {
                 const Index rest = smaller(tile.columns - column, kWidth);
