@@ -37,9 +37,7 @@ def symbol_findings(nm: str, path: Path) -> list[str]:
         if kind == "U" and name not in ALLOWED_UNDEFINED:
             findings.append(f"{path.name}: needs {name}, expected one of {sorted(ALLOWED_UNDEFINED)}")
         elif kind != "U" and visible and not TABLE.search(name):
-            findings.append(
-                f"{path.name}: {name} is visible to other units ({kind}), expected the table alone"
-            )
+            findings.append(f"{path.name}: {name} is visible to other units, expected the table alone")
     return findings
 
 
@@ -91,7 +89,7 @@ def loop_findings(objdump: str, path: Path) -> tuple[list[str], int]:
                 slots = sums_in_memory(loop)
                 if len(slots) > multiply_adds // 4:  # a few are harmless
                     findings.append(
-                        f"{path.name}: {name}: the loop at {loop[0][0]:#x} with {multiply_adds} multiply-adds "
+                        f"{path.name}: {name}: loop {loop[0][0]:#x} with {multiply_adds} multiply-adds "
                         f"keeps {len(slots)} sums in memory, expected registers"
                     )
     return findings, seen
