@@ -18,7 +18,7 @@ import kael
 
 
 def in_a_process(script, **environment):
-    """Runs a script in a fresh interpreter; its standard error must stay empty."""
+    """Runs a script in a fresh interpreter; it must end well, with nothing on standard error."""
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(script)],
         capture_output=True,
@@ -26,10 +26,12 @@ def in_a_process(script, **environment):
         timeout=120,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **environment},
     )
-    assert done.stderr == ""
+    assert (done.returncode, done.stderr) == (0, "")
     return done
 
 
+# Python 3.12 and newer warn of every fork of a process with threads.
+FORKS = {"PYTHONWARNINGS": "ignore::DeprecationWarning"}
 MODEL = "import kael\nmodel = kael.GPT(vocab_size=256, max_positions=64, layers=1, heads=2, dimension=16)\n"
 
 
@@ -511,7 +513,7 @@ assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 print(len(model.generate([1], 3)))
 """
     )
-    assert in_a_process(script).stdout == "3\n"
+    assert in_a_process(script, **FORKS).stdout == "3\n"
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -537,8 +539,8 @@ model.close()
 thread.join()
 """
     )
-    assert in_a_process(
-        script.replace("thread.start()", "threading.excepthook = lambda _: None\nthread.start()")
+    in_a_process(
+        script.replace("thread.start()", "threading.excepthook = lambda _: None\nthread.start()"), **FORKS
     )
 
 
@@ -556,7 +558,7 @@ print("end")
 """
     )
     done = in_a_process(script)
-    assert (done.returncode, done.stdout) == (0, "end\n")
+    assert done.stdout == "end\n"
 
 
 def test_an_exit_ends_the_generation_into_a_ring():
@@ -570,4 +572,4 @@ threading.excepthook = lambda _: None
 time.sleep(0.2)
 """
     )
-    assert in_a_process(script).returncode == 0
+    in_a_process(script)
