@@ -19,24 +19,18 @@ namespace {
 
 constexpr std::string_view kKnownNames[] = {"baseline", "x86-64-v3", "x86-64-v4"};
 
+#if defined(__x86_64__)
 // __builtin_cpu_supports also asks whether the operating system saves the registers.
 bool runs_x86_v3() {
-#if defined(__x86_64__)
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-#else
-    return false;
-#endif
 }
 
 bool runs_x86_v4() {
-#if defined(__x86_64__)
     return runs_x86_v3() && __builtin_cpu_supports("avx512f") &&
            __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
            __builtin_cpu_supports("avx512vl");
-#else
-    return false;
-#endif
 }
+#endif
 
 } // namespace
 
