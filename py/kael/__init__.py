@@ -12,6 +12,7 @@ two threads may use two objects at the same time, always; what one object allows
 library is loaded at first use, from ``KAEL_LIBRARY``, the installed package or the checkout's ``build/cpu``.
 """
 
+from kael import _early  # noqa: F401  # before NumPy is imported
 from kael._errors import Error, ErrorCode
 from kael._generation import FinishReason, Generation
 from kael._gpt import GPT, GPTConfig, sample_next

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import operator
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -114,8 +114,7 @@ def token_ids(name: str, ids: Any, ranks: tuple[int, ...] = (1,)) -> np.ndarray:
         raise Error(f"{name} has rows of different lengths") from None
     if array.size == 0 and array.dtype == np.float64:
         array = array.astype(np.int64)
-    if array.dtype == object and all(isinstance(item, int) for item in array.flat):
-        raise Error(f"{name} holds a number outside the range of int64")
+    array = of_int64s(name, array)
     if array.dtype.kind not in "iu":
         raise TypeError(f"{name} must be integers, not {array.dtype.name}")
     if array.dtype == np.uint64 and array.size and int(array.max()) > INT64_MAX:
@@ -124,6 +123,26 @@ def token_ids(name: str, ids: Any, ranks: tuple[int, ...] = (1,)) -> np.ndarray:
         expected = " or ".join(str(rank) for rank in ranks)
         raise Error(f"{name} has {array.ndim} dimensions, expected {expected}")
     return np.ascontiguousarray(array, dtype=np.int64)
+
+
+def of_int64s(name: str, array: np.ndarray) -> np.ndarray:
+    """An array of Python ints as one of int64; any other as it is."""
+    if array.dtype != object or not array.size:
+        return array
+    for item in array.flat:
+        if isinstance(item, bool) or not isinstance(item, (int, np.integer)):
+            return array
+    try:
+        return array.astype(np.int64)
+    except OverflowError:
+        raise Error(f"{name} holds an integer outside the range of int64") from None
+
+
+def mapping(name: str, value: Any) -> Mapping[Any, Any]:
+    """``value``, which must have names and values."""
+    if not isinstance(value, Mapping):
+        raise TypeError(f"{name} must be a mapping, not {_kind(value)}")
+    return value
 
 
 def _listed(name: str, ids: Any) -> Any:

@@ -8,6 +8,21 @@ from __future__ import annotations
 
 import enum
 
+_ESCAPES = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0))} | {
+    ord("\n"): "\\n",
+    ord("\r"): "\\r",
+    ord("\t"): "\\t",
+    0x2028: "\\u2028",
+    0x2029: "\\u2029",
+}
+
+
+def one_line(text: str) -> str:
+    """``text`` fit for one line of a message: a path or a name in it may hold line ends and control
+    characters, which are escaped as in Python.
+    """
+    return text.translate(_ESCAPES)
+
 
 class ErrorCode(enum.IntEnum):
     """What kind of failure an :class:`Error` reports. The values are those of ``kael_status`` in
@@ -38,7 +53,8 @@ class Error(Exception):
     def __init__(
         self, message: str, code: ErrorCode = ErrorCode.INVALID_ARGUMENT, text: str | None = None
     ) -> None:
-        super().__init__(text if text is not None else f"kael error: {message}")
+        message = one_line(message)
+        super().__init__(one_line(text) if text is not None else f"kael error: {message}")
         self.message = message
         self.code = code
 

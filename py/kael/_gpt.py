@@ -7,14 +7,14 @@ import os
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
 from kael import _checks, _generation, _signatures
 from kael._errors import Error, ErrorCode
 from kael._generation import Generation
-from kael._handles import Owned
+from kael._handles import NotCopied, Owned
 from kael._library import check_status, native
 from kael._ring import TokenRing
 from kael._safetensors import map_filled_by, tensors_of
@@ -50,7 +50,7 @@ class GPTConfig:
 GPTConfig.__module__ = "kael"
 
 
-class GPT:
+class GPT(NotCopied):
     """A GPT-2 model.
 
     One call at a time: a second thread that calls the same model waits for the first. A call from
@@ -125,6 +125,15 @@ class GPT:
         self._fill(lambda out: native().released.kael_gpt_load(path, len(path), _DTYPES[dtype], out))
         return self
 
+    def __new__(cls, *_: Any, **__: Any) -> Self:
+        """A closed model: what there is when a constructor fails early."""
+        self = super().__new__(cls)
+        self._owned = Owned.closed("model")
+        self._lock = threading.Lock()  # held by the thread that uses the handle
+        self._user: int | None = None  # that thread
+        self._running = _generation.Running()
+        return self
+
     def _fill(self, call: Callable[[Any], int]) -> None:
         """Takes the handle that ``call``, a function of the library, writes to the pointer that it is
         given.
@@ -132,9 +141,6 @@ class GPT:
         handle = ctypes.POINTER(_signatures.GptHandle)()
         self._owned = Owned(handle, native().released.kael_gpt_free, "model")
         check_status(call(ctypes.byref(handle)))
-        self._lock = threading.Lock()  # held by the thread that uses the handle
-        self._user: int | None = None  # that thread
-        self._running = _generation.Running()
 
     def load_gpt2(self, path: str | bytes | os.PathLike[Any]) -> None:
         """Replaces the weights by those of one ``.safetensors`` file, under the configuration that the model
@@ -312,7 +318,7 @@ def sample_next(logits: Any, temperature: float = 1.0, top_k: int = 0, draw: flo
     over the ``top_k`` largest (0: all), cut by ``draw``, a number in [0, 1). A token of probability 0 is
     never picked. Raises :class:`kael.Error` for logits with NaN, or with nothing finite.
     """
-    values = np.ascontiguousarray(np.asarray(logits), dtype=np.float32)
+    values = _floats("logits", logits)
     if values.ndim != 1:
         raise Error(f"logits have {values.ndim} dimensions, expected 1")
     token = ctypes.c_int64()
@@ -327,6 +333,18 @@ def sample_next(logits: Any, temperature: float = 1.0, top_k: int = 0, draw: flo
         )
     )
     return token.value
+
+
+def _floats(name: str, numbers: Any) -> np.ndarray:
+    try:
+        array = np.asarray(numbers)
+    except ValueError:
+        raise Error(f"{name} have rows of different lengths") from None
+    array = _checks.of_int64s(name, array)
+    if array.dtype.kind not in "iuf":
+        raise TypeError(f"{name} must be numbers, not {array.dtype.name}")
+    with np.errstate(all="ignore"):
+        return np.ascontiguousarray(array, dtype=np.float32)
 
 
 def _int64s(array: np.ndarray) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 from kael._errors import Error
 
@@ -22,7 +22,17 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_count_fork)
 
 
-class Owned:
+class NotCopied:
+    """What stands for memory of this process: no ``copy``, no ``pickle``."""
+
+    __slots__ = ()
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        name = type(self).__name__
+        raise TypeError(f"kael.{name} cannot be copied or pickled: it stands for memory of this process")
+
+
+class Owned(NotCopied):
     """A native handle that is freed exactly once: by :meth:`free`, or when it is collected, on whatever
     thread.
 
@@ -41,6 +51,13 @@ class Owned:
         self._free = free
         self._what = what
         self._forks = _forks
+
+    @classmethod
+    def closed(cls, what: str) -> Owned:
+        """One that holds nothing, as after :meth:`free`."""
+        owned = cls(None, lambda _: None, what)
+        owned.free()
+        return owned
 
     def pointer(self) -> Any:
         """The handle, or a clear error after :meth:`free`."""

@@ -110,7 +110,7 @@ def _load() -> Native:
     tried = []
     for path in _candidates():
         if not path.is_file():
-            tried.append(f"{path}: no such file")
+            tried.append(f"{path}: {'not a regular file' if path.exists() else 'no such file'}")
             continue
         try:
             _native = Native(path)

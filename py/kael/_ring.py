@@ -6,14 +6,14 @@ import ctypes
 
 from kael import _checks, _signatures
 from kael._errors import Error
-from kael._handles import Owned
+from kael._handles import NotCopied, Owned
 from kael._library import check_status, native
 
 # Records taken by one call of the library; a loop that falls behind takes several.
 _BATCH = 256
 
 
-class TokenRing:
+class TokenRing(NotCopied):
     """The native way from :meth:`kael.GPT.generate_into` to an event loop: one for each generation.
 
     Two threads use it. The *producer* runs ``model.generate_into(ring, ...)`` and then, when everything that

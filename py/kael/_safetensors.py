@@ -54,17 +54,19 @@ def save_safetensors(
     file.
 
     The file is written beside ``path`` and renamed over it, so that a reader, or a mapping of the old file,
-    never sees half of it.
+    never sees half of it. The new file has the permissions of the old one. A symbolic link at ``path`` is
+    itself replaced: what it pointed to stays as it was.
     """
     file = _checks.path("path", path)
     kept = native().kept
     owned = map_filled_by(kept.kael_tensor_map_create)
     handle = owned.pointer()
-    for name, value in tensors.items():
+    for name, value in _checks.mapping("tensors", tensors).items():
         key = _checks.text("the name of a tensor", name)
         element = value if isinstance(value, Tensor) else _tensor.tensor(value)
         check_status(kept.kael_tensor_map_add(handle, key, len(key), element._owned.pointer()))
-    for name, value in (metadata or {}).items():
+    fields = {} if metadata is None else _checks.mapping("metadata", metadata)
+    for name, value in fields.items():
         key = _checks.text("a key of the metadata", name)
         text = _checks.text(f"the metadata {name!r}", value)
         check_status(kept.kael_tensor_map_add_metadata(handle, key, len(key), text, len(text)))

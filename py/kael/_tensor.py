@@ -10,7 +10,7 @@ import numpy as np
 
 from kael import _checks, _signatures
 from kael._errors import Error, ErrorCode
-from kael._handles import Owned
+from kael._handles import NotCopied, Owned
 from kael._library import check_status, native
 
 _NUMPY_TYPES: dict[str, np.dtype[Any]] = {
@@ -26,7 +26,7 @@ _NUMPY_TYPES: dict[str, np.dtype[Any]] = {
 _ITEM_SIZES = {"bfloat16": 2, **{name: dtype.itemsize for name, dtype in _NUMPY_TYPES.items()}}
 
 
-class Tensor:
+class Tensor(NotCopied):
     """An n-dimensional array in the memory of the library. Made by :func:`kael.tensor`, by loading a file, by
     a model.
 
@@ -211,6 +211,7 @@ def tensor(data: Any, dtype: str | None = None) -> Tensor:
         array = np.asarray(data)
     except ValueError:
         raise Error("the rows of the data have different lengths") from None
+    array = _checks.of_int64s("the data", array)
     if dtype is None:
         dtype = _natural_dtype(array, has_own_type)
     return _from_array(_convert(array, dtype), dtype)
@@ -228,8 +229,6 @@ def _natural_dtype(array: np.ndarray, has_own_type: bool) -> str:
 
 
 def _refuse_no_numbers(array: np.ndarray) -> None:
-    if array.dtype == object and all(isinstance(item, int) for item in array.flat):
-        raise Error("the data holds an integer outside the range of int64")
     if array.dtype.kind not in "biuf":
         raise TypeError(f"the data must be numbers, not {array.dtype.name}")
 
@@ -238,7 +237,8 @@ def _convert(array: np.ndarray, dtype: str) -> np.ndarray:
     """As the bytes of ``dtype``; those of bfloat16 as uint16."""
     _refuse_no_numbers(array)
     if dtype == "bfloat16":
-        return _narrow_to_bfloat16(array.astype(np.float32))
+        with np.errstate(all="ignore"):
+            return _narrow_to_bfloat16(array.astype(np.float32))
     wanted = _NUMPY_TYPES[dtype]
     with np.errstate(all="ignore"):
         converted = array.astype(wanted)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from kael import _checks, _signatures
-from kael._handles import Owned
+from kael._handles import NotCopied, Owned
 from kael._library import check_status, native
 
 # Decoding this many ids takes microseconds: not worth giving the interpreter lock away.
@@ -19,7 +19,7 @@ _FEW_IDS = 256
 _BYTES_PER_ID = 16
 
 
-class BpeTokenizer:
+class BpeTokenizer(NotCopied):
     """GPT-2's tokenizer, from its ``vocab.json`` and ``merges.txt``.
 
     Immutable: any number of threads may use one at the same time, also in a child made by ``fork``.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -225,6 +226,56 @@ def test_a_full_disk_is_one_line(checkpoint):
     assert process.returncode == 1
     assert errors.count(b"\n") == 1
     assert b"No space left on device" in errors
+
+
+# ---- Streams that are closed, signals that come early
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="closes descriptors as a shell does")
+@pytest.mark.parametrize("command", ["generate --prompt a --max-tokens 3", "tokenize a", "inspect MODEL"])
+@pytest.mark.parametrize(("closed", "told"), [(">&-", True), ("2>&-", False), ("<&- >&-", True)])
+def test_a_closed_output_never_gives_a_traceback(checkpoint, command, closed, told):
+    name, _, rest = command.partition(" ")
+    words = [name, *(["--data", str(checkpoint)] if name != "inspect" else []), *rest.split()]
+    words = [str(checkpoint) if word == "MODEL" else word for word in words]
+    done = shell(words, closed)
+    assert done.returncode == (1 if ">&-" in closed.split() else 0)
+    assert done.stderr == (f"python -m kael {name}: standard output is closed\n" if told else "")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="closes descriptors as a shell does")
+@pytest.mark.parametrize("command", ["generate", "tokenize"])
+def test_a_closed_input_is_one_line(checkpoint, command):
+    for more in ([], ["--prompt", "-"] if command == "generate" else ["-"]):
+        done = shell([command, "--data", str(checkpoint), *more], "<&-")
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+        assert "standard input is closed" in done.stderr
+
+
+def shell(words, redirections):
+    line = f"{shlex.join([sys.executable, '-m', 'kael', *words])} {redirections}"
+    return subprocess.run(
+        ["sh", "-c", line], capture_output=True, text=True, timeout=120, env=environment(), input=""
+    )
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="sends signals")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_during_the_imports_is_one_line(tmp_path, number):
+    # A NumPy that is being imported when the signal comes.
+    (tmp_path / "numpy.py").write_text(
+        f"import os, time\nos.kill(os.getpid(), {int(number)})\ntime.sleep(60)\n"
+    )
+    paths = os.pathsep.join([str(tmp_path), *sys.path])
+    line = run("generate", "--prompt", "a", code=1, PYTHONPATH=paths)
+    assert line == "python -m kael: interrupted\n"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="such a name is not allowed")
+@pytest.mark.parametrize("command", ["generate --prompt a --data", "tokenize a --data", "inspect"])
+def test_a_path_with_a_line_end_is_one_line(command):
+    assert "x\\ny" in run(*command.split(), "x\ny", code=1)
+    assert "x\\ny" in run(*command.split(), "z", "x\ny", code=2)
 
 
 # ---- tokenize

@@ -190,7 +190,7 @@ def test_calls_from_on_token_into_another_model_are_fine(tiny):
         ({"ids": np.array([2**63], np.uint64)}, "outside the range of int64"),
         ({"ids": [[1, 2]]}, "2 dimensions"),
         ({"ids": [[1], [1, 2]]}, "different lengths"),
-        ({"stop_tokens": [2**64]}, "stop_tokens holds a number outside"),
+        ({"stop_tokens": [2**64]}, "stop_tokens holds .*outside the range"),
     ],
 )
 def test_numbers_out_of_range_are_errors(tiny, arguments, message):
@@ -573,3 +573,27 @@ time.sleep(0.2)
 """
     )
     in_a_process(script)
+
+
+def test_a_prompt_of_integer_objects_is_a_prompt(tiny):
+    assert tiny.generate(np.array([1, 2], object), 3, temperature=0) == tiny.generate(
+        [1, 2], 3, temperature=0
+    )
+    with pytest.raises(kael.Error, match="outside the range of int64"):
+        tiny.generate(np.array([1, 2**63], object), 3)
+    with pytest.raises(TypeError, match="ids must be integers"):
+        tiny.generate(np.array([1, True], object), 3)
+
+
+@pytest.mark.parametrize("logits", [["a"], [1j], [True], [None], [{}], np.array([1 + 2j])])
+def test_logits_that_are_no_numbers_are_a_type_error(logits):
+    with pytest.raises(TypeError, match="logits must be numbers, not "):
+        kael.sample_next(logits)
+
+
+def test_a_model_that_was_never_made_is_closed():
+    model = kael.GPT.__new__(kael.GPT)
+    assert repr(model) == "<kael.GPT, closed>"
+    with pytest.raises(kael.Error, match="the model is closed"):
+        model.generate([1], 1)
+    model.close()

@@ -179,6 +179,12 @@ def test_a_missing_library_is_one_helpful_error():
     assert answer.count("\n") == 1
 
 
+def test_what_is_no_regular_file_is_not_called_absent(tmp_path):
+    for path in (tmp_path, os.devnull):
+        answer = run(CAUGHT.format(call="tensor([1])"), KAEL_LIBRARY=str(path))
+        assert f"({path}: not a regular file)" in answer
+
+
 def test_a_file_that_is_no_library_is_named_with_the_reason(tmp_path):
     path = tmp_path / "libkael.so"
     path.write_text("not a library")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import os
 import struct
 
 import numpy as np
@@ -147,3 +148,40 @@ def test_wrong_arguments(tmp_path):
     with pytest.raises(kael.Error, match=r"no[t ].*exist|No such"):
         kael.save_safetensors(tmp_path / "no" / "x", {})
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("path", ["a\nb", "a\rb", "a\x1b[31mb"])
+def test_a_path_with_control_characters_is_escaped_in_the_message(tmp_path, path):
+    with pytest.raises(kael.Error) as caught:
+        kael.load_safetensors(tmp_path / path)
+    shown = path.encode("unicode_escape").decode()
+    for text in (caught.value.message, str(caught.value)):
+        assert shown in text
+        assert text.isprintable()
+
+
+def test_an_empty_path_is_named_by_its_argument():
+    with pytest.raises(kael.Error, match=r"^kael error at .*: the argument path is empty, expected a path$"):
+        kael.load_safetensors("")
+
+
+@pytest.mark.parametrize("metadata", ["x", 0, ["a"], [("a", "b")]])
+def test_metadata_that_is_no_mapping_is_a_type_error(tmp_path, metadata):
+    with pytest.raises(TypeError, match="metadata must be a mapping, not "):
+        kael.save_safetensors(tmp_path / "x", {}, metadata)
+    with pytest.raises(TypeError, match="tensors must be a mapping, not "):
+        kael.save_safetensors(tmp_path / "x", metadata)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions and links of POSIX")
+def test_a_replaced_file_keeps_its_permissions_and_a_link_is_itself_replaced(tmp_path):
+    old, link = tmp_path / "old", tmp_path / "link"
+    kael.save_safetensors(old, {"a": [1]})
+    old.chmod(0o604)
+    kael.save_safetensors(old, {"a": [2]})
+    assert old.stat().st_mode & 0o7777 == 0o604
+    link.symlink_to("old")
+    kael.save_safetensors(link, {"a": [3]})
+    assert not link.is_symlink()
+    assert [kael.load_safetensors(path)["a"].tolist() for path in (old, link)] == [[2], [3]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import pickle
 import threading
@@ -217,3 +218,28 @@ def test_an_error_of_the_library_has_its_whole_text():
     assert str(caught.value).startswith("kael error at ")
     assert str(caught.value).endswith(f"failed: {caught.value.message}")
     assert caught.value.code is kael.ErrorCode.INVALID_ARGUMENT
+
+
+def test_objects_that_are_integers_are_integers():
+    assert kael.tensor(np.array([1, -2], object)).tolist() == [1, -2]
+    with pytest.raises(kael.Error, match="outside the range of int64"):
+        kael.tensor([2**70])
+    for wrong in ([1, True], [1, None], [1, "a"]):
+        with pytest.raises(TypeError, match="must be numbers, not object"):
+            kael.tensor(np.array(wrong, object))
+
+
+def test_a_number_too_large_for_a_float_type_becomes_infinite_in_silence(recwarn):
+    for dtype in ("bfloat16", "float16", "float32"):
+        assert kael.tensor([1e39, -1e39], dtype=dtype).tolist() == [np.inf, -np.inf]
+    assert not recwarn.list
+
+
+def test_handles_are_not_copied_or_pickled(tiny, checkpoint, capfd):
+    tokenizer = kael.BpeTokenizer(checkpoint / "vocab.json", checkpoint / "merges.txt")
+    for value in (kael.tensor([1]), tiny, tokenizer, kael.TokenRing(1)):
+        for act in (pickle.dumps, copy.copy, copy.deepcopy):
+            with pytest.raises(TypeError, match=rf"kael\.{type(value).__name__} cannot be copied or pickled"):
+                act(value)
+    gc.collect()
+    assert capfd.readouterr().err == ""

@@ -9,8 +9,9 @@ namespace kael {
 
 // Writes to a new file beside `path` and, in commit, renames it over `path`: readers and mappings
 // of an older file keep it intact, and whoever opens `path` finds the old content or the new one,
-// never a part. The permissions of an older file are kept. Without a commit the new file is
-// removed. Failures are io_error and name the path.
+// never a part. The permissions of an older file are kept. A symbolic link at `path` is itself
+// replaced: what it points to stays as it is. Without a commit the new file is removed. Failures
+// are io_error and name the path.
 class ReplacedFile {
 public:
     // `path` must be free or a regular file.

@@ -56,9 +56,9 @@ std::string_view text(const char* data, std::int64_t length, const char* argumen
 
 std::filesystem::path path(const char* data, std::int64_t length, const char* argument) {
     const std::string_view bytes = text(data, length, argument);
-    KAEL_CHECK(!bytes.empty(), "the path " << argument << " is empty");
+    KAEL_CHECK(!bytes.empty(), "the argument " << argument << " is empty, expected a path");
     KAEL_CHECK(bytes.find('\0') == std::string_view::npos,
-               "the path " << argument << " holds a NUL byte");
+               "the argument " << argument << " holds a NUL byte, which no path can");
     return {std::string(bytes)};
 }
 

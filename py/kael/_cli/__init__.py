@@ -15,6 +15,7 @@ from typing import NoReturn
 
 import kael
 from kael._cli import _bench, _generate, _inspect, _tokenize
+from kael._errors import one_line
 
 _PROGRAM = "python -m kael"
 _COMMANDS = (_generate, _bench, _tokenize, _inspect)
@@ -23,8 +24,12 @@ _COMMANDS = (_generate, _bench, _tokenize, _inspect)
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code."""
     options = _parser().parse_args(arguments)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a polite end, as Ctrl-C is
     try:
+        for number in (signal.SIGINT, signal.SIGTERM):  # a polite end for both
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, signal.default_int_handler)
+        if sys.stdout is None:
+            raise kael.Error("standard output is closed")
         code: int = options.run(options)
         sys.stdout.flush()
     except kael.Error as error:
@@ -45,7 +50,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _fail(options: argparse.Namespace, message: str) -> int:
-    print(f"{_PROGRAM} {options.command}: {message}", file=sys.stderr)
+    if sys.stderr is not None:  # it is None where it was closed from the start
+        print(f"{_PROGRAM} {options.command}: {one_line(message)}", file=sys.stderr)
     return 1
 
 
@@ -58,7 +64,7 @@ class _Parser(argparse.ArgumentParser):
     """Answers wrong arguments with one line and code 2."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: {message} (--help shows what there is)\n")
+        self.exit(2, f"{self.prog}: {one_line(message)} (--help shows what there is)\n")
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -81,6 +81,8 @@ def text_or_input(text: str | None, what: str) -> bytes:
     """The bytes of an argument as they were typed; of standard input without one, or with "-"."""
     if text is not None and text != "-":
         return os.fsencode(text)
+    if sys.stdin is None:
+        raise kael.Error(f"there is no {what}: standard input is closed")
     if text is None and sys.stdin.isatty():
         raise kael.Error(f"there is no {what}: give it as an argument or on standard input")
     return sys.stdin.buffer.read()

@@ -77,7 +77,7 @@ def run(options: argparse.Namespace) -> int:
         printer.end()
         return 0
     printer.end()
-    if options.stats or sys.stderr.isatty():
+    if sys.stderr is not None and (options.stats or sys.stderr.isatty()):
         print(_summary(len(prompt), generation), file=sys.stderr)
     return 0
 

@@ -1,0 +1,28 @@
+"""What ``python -m kael`` needs before all else: a signal that comes during the imports ends it in one line.
+
+The interpreter imports the package, and with it NumPy, before it comes to ``kael/__main__.py``: that would be
+too late. ``kael._cli`` replaces the handlers when everything is there.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+
+
+def _interrupted(*_: object) -> None:
+    sys.exit("python -m kael: interrupted")  # on standard error, with code 1
+
+
+def _runs_the_command_line() -> bool:
+    """Whether the interpreter imports the package for ``python -m kael``: ``sys.argv[0]`` is ``-m`` then, and
+    only until it has found ``kael/__main__.py``.
+    """
+    arguments = len(sys.argv)
+    return sys.argv[:1] == ["-m"] and sys.orig_argv[-arguments] in ("kael", "-mkael")
+
+
+if _runs_the_command_line():
+    for _number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(_number) is not signal.SIG_IGN:  # as nohup and a shell's & want it
+            signal.signal(_number, _interrupted)
