@@ -69,7 +69,7 @@ template <typename Finish>
 void PromptPass::multiply(const Product& product, Finish finish) {
     // Several panels at a time: the weights are read in longer runs, and the next panel is fetched
     // while one is used. For a few rows reading is all, so everyone gets one piece.
-    const std::int64_t pieces = get_num_threads() * (product.rows > 16 ? 4 : 1);
+    const std::int64_t pieces = std::int64_t{get_num_threads()} * (product.rows > 16 ? 4 : 1);
     const std::int64_t columns =
         blocks(blocks(product.columns, pieces), kernels_.matmul_panel) * kernels_.matmul_panel;
     for_each_unit(blocks(product.columns, columns), [&](std::int64_t unit, float* scratch) {
