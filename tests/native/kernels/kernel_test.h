@@ -1,11 +1,12 @@
 // What the kernel tests share: every table that this processor runs, memory with guard pages, bits.
 #pragma once
 
+#include <bit>
 #include <cstdint>
-#include <cstring>
 #include <memory>
 #include <ostream>
 #include <random>
+#include <sstream>
 #include <string>
 #include <sys/mman.h>
 #include <unistd.h>

@@ -1,6 +1,7 @@
 // The kernels' arithmetic one float at a time, written from the comment of kernels.h alone.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>

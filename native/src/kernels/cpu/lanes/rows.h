@@ -96,7 +96,7 @@ inline void multiply_rows(const float* const (&x)[Rows], const float* const (&ta
 // One row of x with kWidth rows of the table, a few of them at once.
 inline void one_row(const float* x, const float* table, Index depth, Index v0, Index v1,
                     float* out) {
-    constexpr int kAtOnce = kWidth < 8 ? 2 : (kWidth == 8 ? 4 : 8);
+    constexpr int kAtOnce = kWidth < 8 ? 2 : 8;
     const float* const rows_of_x[1] = {x};
     for (Index v = v0; v < v1; v += kWidth) {
         Vector dots[kWidth];
