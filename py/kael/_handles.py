@@ -50,7 +50,7 @@ class Owned(NotCopied):
         self._once = iter([pointer])
         self._free = free
         self._what = what
-        self._forks = _forks
+        self._forks = _forks  # last: see __del__
 
     @classmethod
     def closed(cls, what: str) -> Owned:
@@ -87,4 +87,5 @@ class Owned(NotCopied):
             list(map(self._free, self._once))
 
     def __del__(self) -> None:
-        self.free()
+        if hasattr(self, "_forks"):  # else an interrupt came before it was made, and it is empty
+            self.free()
