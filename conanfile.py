@@ -6,7 +6,7 @@ from conan.tools.files import copy, load
 
 class Kael(ConanFile):
     name = "kael"
-    description = "Tensors, autograd and GPT-2 in C++20 behind a C ABI"
+    description = "Tensors and GPT-2 in C++20 behind a C ABI"
     license = "MIT"
     settings = "os", "arch", "compiler", "build_type"
     options = {"with_benchmarks": [True, False]}

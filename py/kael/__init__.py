@@ -1,4 +1,4 @@
-"""kael: trains and runs GPT-2, on a C++20 library that this package loads with ctypes.
+"""kael: runs GPT-2, on a C++20 library that this package loads with ctypes.
 
     >>> import kael
     >>> model = kael.GPT.from_pretrained(kael.default_model_path())
