@@ -30,8 +30,12 @@ def in_a_process(script, **environment):
     return done
 
 
-# Python 3.12 and newer warn of every fork of a process with threads.
-FORKS = {"PYTHONWARNINGS": "ignore::DeprecationWarning"}
+# Python 3.12 and newer warn of every fork of a process with threads; ThreadSanitizer by itself allows no threads
+# after one.
+FORKS = {
+    "PYTHONWARNINGS": "ignore::DeprecationWarning",
+    "TSAN_OPTIONS": f"{os.environ.get('TSAN_OPTIONS', '')}:die_after_fork=0",
+}
 MODEL = "import kael\nmodel = kael.GPT(vocab_size=256, max_positions=64, layers=1, heads=2, dimension=16)\n"
 
 
