@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shlex
@@ -329,6 +330,23 @@ def test_inspect_shows_a_folder(checkpoint):
     assert len(report["files"][0]["tensors"]) == 28
 
 
+def test_inspect_shows_shards_and_a_folder_without_tokenizer(checkpoint, tmp_path):
+    weights = kael.load_safetensors(checkpoint / "model.safetensors")
+    shards = {name: f"model-{1 + (name > 'h.1')}-of-2.safetensors" for name in weights}
+    for shard in set(shards.values()):
+        kael.save_safetensors(
+            tmp_path / shard, {name: weights[name] for name in weights if shards[name] == shard}
+        )
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps({"weight_map": shards}))
+    shutil.copy(checkpoint / "config.json", tmp_path)
+    text = run("inspect", tmp_path).decode()
+    assert text.count("-of-2.safetensors: ") == 2
+    assert "no tokenizer: vocab.json and merges.txt are absent" in text
+    report = json.loads(run("inspect", "--json", tmp_path))
+    assert sum(len(file["tensors"]) for file in report["files"]) == 28
+    assert report["tokenizer"] is None
+
+
 def test_inspect_says_why_a_file_is_bad(checkpoint, tmp_path):
     shutil.copytree(checkpoint, tmp_path, dirs_exist_ok=True)
     path = tmp_path / "model.safetensors"
@@ -371,6 +389,56 @@ def test_bench_prints_its_figures_as_json(checkpoint):
     start = report["start"]
     assert 0 < start["load_seconds"] < start["first_token_seconds"] < 30
     assert start["peak_resident_bytes"] > 5_000_000
+
+
+def shown_on(controller, until=b""):
+    """What a terminal shows, to its end or until a word appears."""
+    shown = b""
+    with contextlib.suppress(OSError):  # Linux: the other side was closed
+        while not (until and until in shown) and (part := os.read(controller, 4096)):
+            shown += part
+    return shown.decode()
+
+
+@pytest.fixture
+def terminal():
+    """Both ends of a pseudo-terminal: the one that shows, the one that a command writes to."""
+    pty = pytest.importorskip("pty", reason="this system has no pseudo-terminals")
+    controller, written = pty.openpty()
+    yield controller, written
+    os.close(controller)
+
+
+def test_bench_shows_a_table_on_a_terminal(checkpoint, terminal):
+    controller, written = terminal
+    arguments = ("--depths", "32,5000", "--prompts", "16", "--repeats", 1, "--threads", 1)
+    process = start("bench", "--data", checkpoint, *arguments, stdout=written, stderr=written)
+    os.close(written)
+    text = shown_on(controller)
+    assert process.wait(60) == 0
+    assert "depth 5000 is left out: the model has 64 positions" in text
+    assert "decode at 32: sample 1 of 1" in text
+    for word in (
+        " decode at   32 ",
+        " prompt of   16 ",
+        " load ",
+        " first token ",
+        " peak memory ",
+        "GB/s read",
+    ):
+        assert word in text, text
+
+
+def test_an_interrupted_bench_has_no_result(checkpoint, terminal):
+    controller, written = terminal
+    process = start("bench", "--data", checkpoint, "--repeats", 1000, stdout=subprocess.PIPE, stderr=written)
+    os.close(written)
+    shown_on(controller, until=b"sample 2")
+    process.send_signal(signal.SIGINT)
+    assert process.stdout.read() == b""
+    process.stdout.close()
+    assert shown_on(controller).rstrip().endswith("python -m kael bench: interrupted")
+    assert process.wait(60) == 1
 
 
 def test_bench_fails_in_one_line():

@@ -30,8 +30,8 @@ def in_a_process(script, **environment):
     return done
 
 
-# Python 3.12 and newer warn of every fork of a process with threads; ThreadSanitizer by itself allows no threads
-# after one.
+# Python 3.12 and newer warn of every fork of a process with threads, and ThreadSanitizer allows no new threads
+# after one unless asked.
 FORKS = {
     "PYTHONWARNINGS": "ignore::DeprecationWarning",
     "TSAN_OPTIONS": f"{os.environ.get('TSAN_OPTIONS', '')}:die_after_fork=0",

@@ -136,6 +136,8 @@ def test_wrong_arguments(tmp_path):
         kael.load_safetensors("x", mode=1)
     with pytest.raises(TypeError, match="path must be a path"):
         kael.load_safetensors(3)
+    with pytest.raises(kael.Error, match="path cannot be a path"):
+        kael.load_safetensors("a\ud800")
     with pytest.raises(kael.Error, match="absent") as caught:
         kael.load_safetensors(tmp_path / "absent")
     assert caught.value.code is kael.ErrorCode.NOT_FOUND
