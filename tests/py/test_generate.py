@@ -30,7 +30,7 @@ def in_a_process(script, **environment):
     return done
 
 
-# Python 3.12 and newer warn of every fork of a process with threads, and ThreadSanitizer allows no new threads
+# Python 3.12 and newer warn of every fork of a process with threads; ThreadSanitizer allows no new threads
 # after one unless asked.
 FORKS = {
     "PYTHONWARNINGS": "ignore::DeprecationWarning",
