@@ -77,6 +77,7 @@ private:
                 for (Index line = 0; line < kPanel; line += kLanes) {
                     prefetch(next + line);
                 }
+                prefetch(next + kPanel - 1); // weights need not begin with a line
                 next += ldw;
             }
             for (; k < end; ++k) {
