@@ -10,7 +10,7 @@
 #include "kael/error.h"
 #include "kael/tokenizer.h"
 
-#include "../tests/native/text/tokenizer_folder.h"
+#include "text/tokenizer_folder.h"
 
 namespace {
 

@@ -118,8 +118,8 @@ public:
         return value->string;
     }
 
-    // Refuses what would change the result and is not implemented: anything but null, false or an
-    // empty list or object.
+    // Refuses by name what would change the result and kael does not do: anything but null, false
+    // or an empty list or object.
     void require_off(std::string_view key) const {
         const JsonValue* value = root_.find(key);
         if (value == nullptr || value->kind == JsonKind::null ||

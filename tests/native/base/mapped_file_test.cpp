@@ -14,7 +14,7 @@
 
 #include "base/input_file.h"
 #include "base/mapped_file.h"
-#include "io/temporary_folder.h"
+#include "temporary_folder.h"
 
 namespace {
 

@@ -10,7 +10,7 @@
 #include "kael/kael.h"
 
 #include "io/safetensors_file.h"
-#include "io/temporary_folder.h"
+#include "temporary_folder.h"
 
 namespace {
 

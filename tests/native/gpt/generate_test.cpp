@@ -10,6 +10,7 @@
 #include "kael/gpt.h"
 #include "kael/random.h"
 
+#include "message_of.h"
 #include "small_models.h"
 
 namespace kael::gpt {
@@ -51,13 +52,7 @@ protected:
     }
 
     std::string message_of(const Tokens& prompt, const GenerateOptions& options) {
-        try {
-            (void)run(prompt, options);
-        } catch (const Error& error) {
-            EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
-            return error.message();
-        }
-        return "nothing was thrown";
+        return test::message_of([&] { (void)run(prompt, options); });
     }
 
     GPT model_{config(), testing::spread_weights(config(), 21)};

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <functional>
 #include <limits>
 #include <map>
 #include <string>
@@ -15,6 +14,7 @@
 #include "kael/threads.h"
 
 #include "gpt/decoder.h"
+#include "message_of.h"
 #include "small_models.h"
 
 namespace kael::gpt {
@@ -242,31 +242,21 @@ TEST(Forward, AnExceptionOfTheObserverPassesThrough) {
     EXPECT_EQ(model.logits(ids, 1, 3).shape(), (Shape{1, 3, 37})); // and the model lives on
 }
 
-std::string message_of(const std::function<void()>& call) {
-    try {
-        call();
-    } catch (const Error& error) {
-        EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
-        return error.message();
-    }
-    return "nothing was thrown";
-}
-
 TEST(Logits, BadIdsAreNamed) {
     const Config config = small_config();
     GPT model(config, spread_weights(config, 9));
     std::vector<std::int64_t> ids(41, 1);
-    EXPECT_EQ(message_of([&] { (void)model.logits(ids.data(), 1, 41); }),
+    EXPECT_EQ(test::message_of([&] { (void)model.logits(ids.data(), 1, 41); }),
               "there are 41 token ids, expected 1 to the context of 40");
-    EXPECT_EQ(message_of([&] { (void)model.logits(ids.data(), 1, 0); }),
+    EXPECT_EQ(test::message_of([&] { (void)model.logits(ids.data(), 1, 0); }),
               "there are 0 token ids, expected 1 to the context of 40");
-    EXPECT_EQ(message_of([&] { (void)model.logits(ids.data(), 0, 3); }),
+    EXPECT_EQ(test::message_of([&] { (void)model.logits(ids.data(), 0, 3); }),
               "the batch is 0, expected at least 1");
     ids[5] = 37;
-    EXPECT_EQ(message_of([&] { (void)model.logits(ids.data(), 2, 4); }),
+    EXPECT_EQ(test::message_of([&] { (void)model.logits(ids.data(), 2, 4); }),
               "token id 5 of 8 is 37, expected 0 to 36");
     ids[2] = -1;
-    EXPECT_EQ(message_of([&] { model.forward(ids.data(), 3, [](auto, const auto&) {}); }),
+    EXPECT_EQ(test::message_of([&] { model.forward(ids.data(), 3, [](auto, const auto&) {}); }),
               "token id 2 of 3 is -1, expected 0 to 36");
 }
 

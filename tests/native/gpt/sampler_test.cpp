@@ -1,7 +1,6 @@
 // sample_next: picks by the rules in kael/gpt.h, checked against a plain model of them.
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <limits>
 #include <numeric>
 #include <string>
@@ -12,6 +11,8 @@
 #include "kael/error.h"
 #include "kael/gpt.h"
 #include "kael/random.h"
+
+#include "message_of.h"
 
 namespace kael::gpt {
 
@@ -142,35 +143,26 @@ TEST(SampleNext, LargeLogitsAtTheLowestTemperatureDoNotOverflow) {
     EXPECT_EQ(sample({100, 100, 99}, 0.001, 0, 0.6), 1);
 }
 
-std::string message_of(const std::function<void()>& call) {
-    try {
-        call();
-    } catch (const Error& error) {
-        EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
-        return error.message();
-    }
-    return "nothing was thrown";
-}
-
 TEST(SampleNext, BrokenLogitsAreAnError) {
     for (const double temperature : {0.0, 1.0}) {
-        EXPECT_EQ(message_of([&] { (void)sample({1, kNan, 2}, temperature, 0, 0.5); }),
+        EXPECT_EQ(test::message_of([&] { (void)sample({1, kNan, 2}, temperature, 0, 0.5); }),
                   "the logit of token 1 of 3 is NaN, expected numbers");
-        EXPECT_EQ(message_of([&] { (void)sample({-kInfinity, -kInfinity}, temperature, 0, 0.5); }),
-                  "none of the 2 logits is finite, expected at least one");
-        EXPECT_EQ(message_of([&] { (void)sample({kInfinity}, temperature, 0, 0.5); }),
+        EXPECT_EQ(
+            test::message_of([&] { (void)sample({-kInfinity, -kInfinity}, temperature, 0, 0.5); }),
+            "none of the 2 logits is finite, expected at least one");
+        EXPECT_EQ(test::message_of([&] { (void)sample({kInfinity}, temperature, 0, 0.5); }),
                   "none of the 1 logits is finite, expected at least one");
     }
     std::vector<float> many(100, 1.0F);
     many[77] = kNan;
-    EXPECT_EQ(message_of([&] { (void)sample(many, 1, 40, 0.5); }),
+    EXPECT_EQ(test::message_of([&] { (void)sample(many, 1, 40, 0.5); }),
               "the logit of token 77 of 100 is NaN, expected numbers");
 }
 
 TEST(SampleNext, BadArgumentsAreNamed) {
     const std::vector<float> logits = {1, 2};
     const auto refused = [&](double temperature, std::int64_t top_k, double draw) {
-        return message_of([&] { (void)sample(logits, temperature, top_k, draw); });
+        return test::message_of([&] { (void)sample(logits, temperature, top_k, draw); });
     };
     EXPECT_EQ(refused(1e-40, 0, 0.5),
               "temperature is 1e-40, expected 0 or a number of at least 0.001");
@@ -183,7 +175,7 @@ TEST(SampleNext, BadArgumentsAreNamed) {
     EXPECT_EQ(refused(1, 0, 1.0), "draw is 1, expected a number in [0, 1)");
     EXPECT_EQ(refused(1, 0, -0.1), "draw is -0.1, expected a number in [0, 1)");
     EXPECT_EQ(refused(1, 0, std::nan("")), "draw is nan, expected a number in [0, 1)");
-    EXPECT_EQ(message_of([] { (void)sample({}, 1, 0, 0.5); }),
+    EXPECT_EQ(test::message_of([] { (void)sample({}, 1, 0, 0.5); }),
               "there are 0 logits, expected at least one");
 }
 

@@ -2,10 +2,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <string>
-#include <unistd.h>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -15,7 +13,9 @@
 #include "kael/safetensors.h"
 
 #include "gpt/weights.h"
+#include "message_of.h"
 #include "small_models.h"
+#include "temporary_folder.h"
 
 namespace kael::gpt {
 
@@ -210,13 +210,8 @@ TEST_F(Checkpoint, ANameThatIsGivenTwiceIsRefused) {
 TEST(Weights, OfTheWrongShapeAreRefused) {
     Weights weights = testing::spread_weights(config(), 3);
     weights.layers[1].ln_2_bias = Tensor::zeros({5}, DType::float32);
-    try {
-        (void)GPT(config(), weights);
-        FAIL() << "nothing was thrown";
-    } catch (const Error& error) {
-        EXPECT_EQ(error.message(),
-                  "\"h.1.ln_2.bias\" is float32 [5], expected contiguous float32 [4]");
-    }
+    EXPECT_EQ(test::message_of([&] { (void)GPT(config(), weights); }),
+              "\"h.1.ln_2.bias\" is float32 [5], expected contiguous float32 [4]");
 }
 
 TEST(Weights, AreCountedOnceWhereTheHeadIsTied) {
@@ -231,10 +226,7 @@ TEST(Weights, AreCountedOnceWhereTheHeadIsTied) {
 
 class Folder : public ::testing::Test {
 protected:
-    Folder() { std::filesystem::create_directories(path_); }
-    ~Folder() override { std::filesystem::remove_all(path_); }
-
-    void write(const char* name, const std::string& text) { std::ofstream(path_ / name) << text; }
+    void write(const char* name, const std::string& text) { folder_.write(name, text); }
 
     std::string refusal() {
         try {
@@ -245,10 +237,8 @@ protected:
         return "accepted";
     }
 
-    const std::filesystem::path path_ =
-        std::filesystem::temp_directory_path() /
-        ("kael_weights_test_" + std::to_string(::getpid()) + "_" +
-         ::testing::UnitTest::GetInstance()->current_test_info()->name());
+    const test::TemporaryFolder folder_;
+    const std::filesystem::path& path_ = folder_.path();
     const Weights weights_ = testing::spread_weights(config(), 3);
     const std::string config_text_ =
         R"({"vocab_size": 11, "n_positions": 6, "n_layer": 2, "n_head": 2, "n_embd": 4})";

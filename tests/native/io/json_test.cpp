@@ -9,7 +9,7 @@
 #include "kael/error.h"
 
 #include "io/json.h"
-#include "io/temporary_folder.h"
+#include "temporary_folder.h"
 
 namespace {
 

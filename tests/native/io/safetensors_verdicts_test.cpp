@@ -13,7 +13,7 @@
 #include "base/mapped_file.h"
 #include "io/json.h"
 #include "io/safetensors_file.h"
-#include "io/temporary_folder.h"
+#include "temporary_folder.h"
 
 namespace {
 
@@ -105,7 +105,7 @@ TEST(SafeTensorsVerdicts, AreThoseOfTheTableInBothModes) {
 TEST(SafeTensorsVerdicts, AgreeWithTheReferenceOnFilesOfOtherProjects) {
     const std::filesystem::path cases = KAEL_SOURCE_DIR "/../shared/data/safetensors-cases";
     if (!std::filesystem::exists(cases)) {
-        GTEST_SKIP() << "needs ../shared/data/safetensors-cases";
+        GTEST_SKIP() << "the recorded verdicts are not there: ../shared/data/safetensors-cases";
     }
     const JsonValue expected = kael::io::read_json_file(cases / "expected_safetensors_0.8.0.json");
     ASSERT_FALSE(expected.members.empty());

@@ -12,7 +12,7 @@
 #include "kael/safetensors.h"
 
 #include "io/safetensors_file.h"
-#include "io/temporary_folder.h"
+#include "temporary_folder.h"
 
 namespace {
 

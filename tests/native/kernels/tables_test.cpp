@@ -69,7 +69,8 @@ TEST(CpuKernels, AnUnknownNameIsAnErrorThatListsTheKnownOnes) {
 TEST(CpuKernels, ANameThatThisProcessorDoesNotRunIsUnsupported) {
     const CpuKernelTables available = available_cpu_kernels();
     if (std::string(available.tables[0]->name) == "x86-64-v4") {
-        GTEST_SKIP() << "this processor runs every table";
+        GTEST_SKIP()
+            << "this processor runs every instruction set that kael has, so none is left to refuse";
     }
     try {
         static_cast<void>(select_cpu_kernels("x86-64-v4"));
@@ -84,7 +85,7 @@ TEST(CpuKernels, ANameThatThisProcessorDoesNotRunIsUnsupported) {
 // With fused multiply-adds a result is the same on every processor.
 TEST(CpuKernels, FusedTablesAgreeToTheBit) {
 #if !defined(__x86_64__)
-    GTEST_SKIP() << "one table only";
+    GTEST_SKIP() << "this architecture has one instruction set, and nothing to compare it with";
 #endif
     const std::vector<const CpuKernels*> tables = every_table();
     if (tables.size() < 3) {

@@ -2,47 +2,34 @@
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <cstdint>
-#include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <string>
 #include <string_view>
-#include <unistd.h>
 #include <vector>
 
 #include "kael/tokenizer.h"
+
+#include "temporary_folder.h"
 
 namespace kael::text {
 
 // A folder with vocab.json and merges.txt, removed with the object.
 class TokenizerFolder {
 public:
-    TokenizerFolder(std::string_view vocab, std::string_view merges)
-        : folder_(std::filesystem::temp_directory_path() / unique_name()) {
-        std::filesystem::create_directories(folder_);
-        std::ofstream(vocab_path(), std::ios::binary) << vocab;
-        std::ofstream(merges_path(), std::ios::binary) << merges;
-    }
-    TokenizerFolder(const TokenizerFolder&) = delete;
-    TokenizerFolder& operator=(const TokenizerFolder&) = delete;
-    ~TokenizerFolder() {
-        std::error_code ignored;
-        std::filesystem::remove_all(folder_, ignored);
+    TokenizerFolder(std::string_view vocab, std::string_view merges) {
+        folder_.write("vocab.json", vocab);
+        folder_.write("merges.txt", merges);
     }
 
-    [[nodiscard]] std::filesystem::path vocab_path() const { return folder_ / "vocab.json"; }
-    [[nodiscard]] std::filesystem::path merges_path() const { return folder_ / "merges.txt"; }
+    [[nodiscard]] std::filesystem::path vocab_path() const { return folder_.path() / "vocab.json"; }
+    [[nodiscard]] std::filesystem::path merges_path() const {
+        return folder_.path() / "merges.txt";
+    }
     [[nodiscard]] BpeTokenizer load() const { return {vocab_path(), merges_path()}; }
 
 private:
-    static std::string unique_name() {
-        static std::atomic<int> next{0};
-        return "kael_tokenizer_" + std::to_string(::getpid()) + "_" + std::to_string(next++);
-    }
-
-    std::filesystem::path folder_;
+    test::TemporaryFolder folder_;
 };
 
 // The symbol of `byte` in GPT-2's byte alphabet, as UTF-8.

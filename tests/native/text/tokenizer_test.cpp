@@ -12,6 +12,7 @@
 #include "kael/error.h"
 #include "kael/tokenizer.h"
 
+#include "message_of.h"
 #include "text/draw.h"
 #include "text/pretokenizer.h"
 #include "text/tokenizer_folder.h"
@@ -65,17 +66,6 @@ std::string random_bytes(std::mt19937& random, std::size_t length) {
                      : parts[draw(random, static_cast<std::uint32_t>(parts.size()))];
     }
     return bytes;
-}
-
-template <typename Function>
-std::string message_of(Function&& function) {
-    try {
-        function();
-    } catch (const Error& error) {
-        EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
-        return error.message();
-    }
-    return "no error";
 }
 
 TEST(Tokenizer, MergesWithinPiecesOnly) {
@@ -170,12 +160,13 @@ TEST(Tokenizer, AByteWithoutATokenIsAnErrorAtItsOffset) {
     const BpeTokenizer tokenizer =
         TokenizerFolder(R"({"a": 0, "\u0120": 1, "<|endoftext|>": 2, "aa": 3})", "a a\n").load();
     EXPECT_EQ(tokenizer.encode("aa a"), (Ids{3, 1, 0}));
-    EXPECT_EQ(message_of([&] { (void)tokenizer.encode("aa ab"); }),
+    EXPECT_EQ(test::message_of([&] { (void)tokenizer.encode("aa ab"); }),
               "the vocabulary has no token for the byte 0x62 at offset 4 of the text");
-    EXPECT_EQ(message_of([&] { (void)tokenizer.encode("a<|endoftext|>a\n", true); }),
+    EXPECT_EQ(test::message_of([&] { (void)tokenizer.encode("a<|endoftext|>a\n", true); }),
               "the vocabulary has no token for the byte 0x0A at offset 15 of the text");
-    EXPECT_EQ(message_of([&] { (void)tokenizer.encode(std::string(100'000, 'a') + "\xC3\xA9"); }),
-              "the vocabulary has no token for the byte 0xC3 at offset 100000 of the text");
+    EXPECT_EQ(
+        test::message_of([&] { (void)tokenizer.encode(std::string(100'000, 'a') + "\xC3\xA9"); }),
+        "the vocabulary has no token for the byte 0xC3 at offset 100000 of the text");
 }
 
 TEST(Tokenizer, IdsMayHaveHoles) {
@@ -189,7 +180,7 @@ TEST(Tokenizer, IdsMayHaveHoles) {
 TEST(Tokenizer, AnIdWithoutATokenIsAnErrorAtItsPosition) {
     const BpeTokenizer tokenizer = TokenizerFolder(R"({"b": 7, "a": 2})", "").load();
     const auto decode = [&](const Ids& ids) {
-        return message_of([&] { (void)tokenizer.decode(ids.data(), ids.size()); });
+        return test::message_of([&] { (void)tokenizer.decode(ids.data(), ids.size()); });
     };
     EXPECT_EQ(decode({2, 8}), "the id 8 at position 1, expected 0 to 7");
     EXPECT_EQ(decode({-1}), "the id -1 at position 0, expected 0 to 7");
