@@ -8,6 +8,7 @@ answer goes out at once and the rest of the body is read and dropped, within bou
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from typing import Any
 
 from tornado.iostream import IOStream
@@ -29,17 +30,18 @@ _MAX_LENGTH_DIGITS = 18
 
 
 @stream_request_body
-class BodyHandler(BaseHandler):
-    """A handler for POST alone. ``answer`` gets the whole body."""
+class BodyHandler(BaseHandler, ABC):
+    """A handler for POST alone."""
 
     ALLOW = "POST"
 
+    @abstractmethod
     async def answer(self, body: bytes) -> None:
-        raise NotImplementedError
+        """Answers a request by its whole body."""
 
+    @abstractmethod
     def refuse(self, error: RequestError) -> None:
         """Writes the answer of ``error`` without finishing it."""
-        raise NotImplementedError
 
     def initialize(self, limit: int) -> None:
         self._limit = limit

@@ -18,6 +18,7 @@ import asyncio
 import secrets
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Any
 
@@ -37,7 +38,7 @@ def open_bridge(model: Any, max_tokens: int, shutting_down: threading.Event) -> 
     return CallbackBridge(max_tokens, shutting_down)
 
 
-class Bridge:
+class Bridge(ABC):
     """What both kinds share: the loop's side."""
 
     def __init__(self, max_tokens: int) -> None:
@@ -54,18 +55,18 @@ class Bridge:
 
     # -- Worker
 
+    @abstractmethod
     def generate(self, model: Any, prompt: list[int], max_tokens: int, **options: Any) -> None:
         """Runs the model. Raises what it raises."""
-        raise NotImplementedError
 
+    @abstractmethod
     def end(self, error: BaseException | None) -> None:
         """The worker's last touch, after which the loop sees the end, or the error."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def generated(self) -> int:
         """How many tokens were made, once ``generate`` is over."""
-        raise NotImplementedError
 
     # -- Loop
 
@@ -80,9 +81,9 @@ class Bridge:
         taken, self._waiting = self._waiting, []
         return taken
 
+    @abstractmethod
     def stop(self) -> None:
         """Asks the generation to end at its next token, or layer of the prompt."""
-        raise NotImplementedError
 
     def abandon(self, error: BaseException) -> None:
         """Stops, and listens no longer: ``take`` raises ``error`` from now on."""
@@ -97,8 +98,9 @@ class Bridge:
             self._closed = True
             self._close()
 
+    @abstractmethod
     def _close(self) -> None:
-        raise NotImplementedError
+        """What ``close`` does the first time."""
 
     def _receive(self, records: Iterable[tuple[int, int]]) -> None:
         for token, nanoseconds in records:

@@ -131,6 +131,11 @@ class Running:
         if self._ended_by is not None:
             raise Error(f"{self._ended_by} during the generation")
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is being generated at the moment."""
+        return self._idle.is_set()
+
     def wait(self, seconds: float) -> None:
         self._idle.wait(seconds)
 
