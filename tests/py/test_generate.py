@@ -36,6 +36,16 @@ FORKS = {
     "PYTHONWARNINGS": "ignore::DeprecationWarning",
     "TSAN_OPTIONS": f"{os.environ.get('TSAN_OPTIONS', '')}:die_after_fork=0",
 }
+
+
+def wait_for_a_generation(model):
+    """Returns when another thread is inside ``model.generate``."""
+    deadline = time.monotonic() + 60
+    while model._running.is_idle:
+        assert time.monotonic() < deadline, "no generation began"
+        time.sleep(0.001)
+
+
 MODEL = "import kael\nmodel = kael.GPT(vocab_size=256, max_positions=64, layers=1, heads=2, dimension=16)\n"
 
 
@@ -279,7 +289,7 @@ def test_a_second_thread_waits_for_the_model(tiny):
     results = [None] * 4
 
     def run(seed):
-        results[seed] = tiny.generate([1], 30, seed=seed, on_token=lambda token: time.sleep(0))
+        results[seed] = tiny.generate([1], 30, seed=seed, on_token=lambda token: None)
 
     threads = [threading.Thread(target=run, args=(seed,)) for seed in range(4)]
     for thread in threads:
@@ -423,10 +433,8 @@ def test_close_frees_the_model_and_later_use_is_a_clear_error():
 @pytest.mark.parametrize("on_token", [None, lambda token: None])
 def test_close_stops_a_generation_of_another_thread(big_enough, on_token):
     failures = []
-    started = threading.Event()
 
     def work():
-        started.set()
         try:
             big_enough.generate([1], 1_000_000, on_token=on_token)
         except kael.Error as error:
@@ -434,8 +442,7 @@ def test_close_stops_a_generation_of_another_thread(big_enough, on_token):
 
     thread = threading.Thread(target=work)
     thread.start()
-    started.wait()
-    time.sleep(0.05)
+    wait_for_a_generation(big_enough)
     big_enough.close()
     thread.join(60)
     assert not thread.is_alive()
@@ -557,7 +564,8 @@ import threading, time
 threading.excepthook = lambda _: None
 threading.Thread(
     target=lambda: model.generate([1], 2**24, on_token={on_token}), daemon=True).start()
-time.sleep(0.2)
+while model._running.is_idle:
+    time.sleep(0.001)
 print("end")
 """
     )
@@ -569,11 +577,11 @@ def test_an_exit_ends_the_generation_into_a_ring():
     script = (
         MODEL
         + """
-import threading, time
+import select, threading
 ring = kael.TokenRing(2**24)
 threading.Thread(target=lambda: model.generate_into(ring, [1], 2**24), daemon=True).start()
 threading.excepthook = lambda _: None
-time.sleep(0.2)
+select.select([ring], [], [])  # until the first token
 """
     )
     in_a_process(script)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 import threading
 import time
 
@@ -69,6 +70,20 @@ class EndlessModel:
         while on_token(ord("x")):
             self.tokens += 1
             time.sleep(self.seconds)
+
+
+class Telling(EndlessModel):
+    """Says on standard error that it has begun: for a process that cannot be looked into."""
+
+    TOLD = "the generation has begun"
+
+    def generate(self, prompt, max_tokens, temperature, top_k, on_token):
+        def tell(token):
+            if not self.tokens:
+                print(self.TOLD, file=sys.stderr, flush=True)
+            return on_token(token)
+
+        super().generate(prompt, max_tokens, temperature, top_k, tell)
 
 
 class EndlessRing:

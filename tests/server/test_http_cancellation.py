@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import logging
 import socket
+import struct
+import termios
 import time
 
 import pytest
@@ -12,6 +15,15 @@ from server_live import message, read_response, read_until, reset, wait_for
 
 # A busy machine may need this; a generation that nobody stops needs for ever.
 SOON = 5.0
+
+
+def wait_for_delivery(client):
+    """Returns when the server's system has acknowledged all that was sent."""
+
+    def unacknowledged():
+        return struct.unpack("i", fcntl.ioctl(client, termios.TIOCOUTQ, bytes(4)))[0]
+
+    wait_for(lambda: unacknowledged() == 0)
 
 
 def fin(client):
@@ -27,7 +39,7 @@ def trailing(data, leave):
 
     def act(client):
         client.sendall(data)
-        time.sleep(0.02)  # they are there before the end is
+        wait_for_delivery(client)  # they are there before the end is
         leave(client)
 
     return act
@@ -36,9 +48,9 @@ def trailing(data, leave):
 def in_two_pieces(leave):
     def act(client):
         client.sendall(b"\r\n")
-        time.sleep(0.02)
+        wait_for_delivery(client)
         client.sendall(b"more")
-        time.sleep(0.02)
+        wait_for_delivery(client)
         leave(client)
 
     return act
@@ -56,7 +68,7 @@ WAYS = {
     "pipelined request, fin": trailing(PIPELINED, fin),  # T02, B058
     "more later, fin": in_two_pieces(fin),
     "30 KB, fin": trailing(b"x" * 30_000, fin),
-    "200 KB": trailing(b"x" * 200_000, lambda client: None),
+    "200 KB": lambda client: client.sendall(b"x" * 200_000),
 }
 
 
@@ -74,9 +86,9 @@ def test_a_client_that_leaves_stops_its_generation(serve, way, stream, model):  
         assert way == "200 KB"  # the server closed while the client was still sending
     server.wait_until_free()
     assert time.monotonic() - started < SOON
-    # A request behind the first has been read, and nobody waits for its answer either.
-    requests = 2 if way == "pipelined request, fin" else 1
-    wait_for(lambda: server.counts() == {"cancelled": requests})
+    # A request behind the first may have been read, and nobody waits for its answer either.
+    wait_for(lambda: server.counts().get("cancelled"))
+    assert server.counts() in ({"cancelled": 1}, {"cancelled": 1 + (way == "pipelined request, fin")})
     assert server.generator.metrics.in_flight == 0
     client.close()
     follow_up = server.begin(stream=True)  # B047: and the next one runs
