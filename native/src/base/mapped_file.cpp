@@ -19,6 +19,11 @@ std::shared_ptr<const MappedFile> MappedFile::open(const std::filesystem::path& 
         KAEL_CHECK_AS(ErrorCode::io_error, address != MAP_FAILED,
                       "cannot map " << path.string() << " (" << size
                                     << " bytes): " << std::generic_category().message(errno));
+#if defined(__linux__)
+        // A hint: file systems with large folios then read a cold file, and map it, 2 MiB at a
+        // time, and weights are read with fewer misses of the TLB. Elsewhere it changes nothing.
+        ::madvise(address, size, MADV_HUGEPAGE);
+#endif
         mapping->data_ = static_cast<const std::byte*>(address);
         mapping->size_ = size;
     }
