@@ -6,7 +6,6 @@ import asyncio
 import os
 import time
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from tornado import httputil
@@ -24,8 +23,6 @@ from .hangup import HangupWatch
 _DRAIN_POLL_SECONDS = 0.01
 # Before the time is up, for telling the clients of a worker that does not come back.
 _LAST_WORDS_SECONDS = 1.0
-
-_TOKENIZER_FILES = ("vocab.json", "merges.txt")
 
 
 class MetricsHandler(BaseHandler):
@@ -120,30 +117,12 @@ def create_app(generator: Generator) -> KaelApplication:
 
 def load_app(data: str | os.PathLike[str], device: str = "cpu") -> KaelApplication:
     """The application that serves the checkpoint in the folder ``data``. Raises :class:`kael.Error`."""
-    folder = Path(data)
-    if not os.path.isdir(folder):  # unlike Path's, it takes any name
-        raise kael.Error(
-            f"{_shown(folder)} is no folder, expected one with a model", kael.ErrorCode.NOT_FOUND
-        )
-    missing = [name for name in _TOKENIZER_FILES if not (folder / name).is_file()]
-    if missing:
-        lacks = f"{_shown(folder)} has no {' and '.join(missing)}"
-        raise kael.Error(
-            f"{lacks}, expected the tokenizer's vocab.json and merges.txt beside the model",
-            kael.ErrorCode.NOT_FOUND,
-        )
-    tokenizer = kael.BpeTokenizer(*(folder / name for name in _TOKENIZER_FILES))
-    model = kael.GPT.from_pretrained(folder, device=device)
+    model = kael.GPT.from_pretrained(data, device=device)
+    tokenizer = kael.BpeTokenizer.from_pretrained(data)
     if tokenizer.vocabulary_size > model.config.vocab_size:
         raise kael.Error(
-            f"{_shown(folder)}: vocab.json has ids up to {tokenizer.vocabulary_size - 1}, expected at most "
+            f"{os.fspath(data)}: vocab.json has ids up to {tokenizer.vocabulary_size - 1}, expected at most "
             f"{model.config.vocab_size - 1}, the model's last",
             kael.ErrorCode.INVALID_FILE,
         )
     return create_app(Generator(model, tokenizer, device=device, context=model.config.max_positions))
-
-
-def _shown(path: Path) -> str:
-    """A path on one line."""
-    text = str(path)
-    return text if text.isprintable() else ascii(text)

@@ -75,7 +75,10 @@ def _parser() -> argparse.ArgumentParser:
         "config.json (default: the small model that kael ships)",
     )
     parser.add_argument(
-        "--device", choices=("cpu", "cuda"), default="cpu", help="where to compute (default: %(default)s)"
+        "--device",
+        choices=("cpu", "cuda"),
+        default="cpu",
+        help="where to compute; this build has no cuda (default: %(default)s)",
     )
     parser.add_argument(
         "--host",

@@ -3,7 +3,7 @@
     >>> import kael
     >>> model = kael.GPT.from_pretrained(kael.default_model_path())
     >>> folder = kael.default_model_path()
-    >>> tokenizer = kael.BpeTokenizer(folder / "vocab.json", folder / "merges.txt")
+    >>> tokenizer = kael.BpeTokenizer.from_pretrained(folder)
     >>> ids = model.generate(tokenizer.encode("Once upon a time"), 20, temperature=0)
     >>> text = tokenizer.decode(ids).decode("utf-8", "replace")
 

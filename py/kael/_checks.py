@@ -65,6 +65,18 @@ def path(name: str, value: Any) -> bytes:
         raise Error(f"{name} cannot be a path: {error}") from None
 
 
+def folder(name: str, value: Any) -> bytes:
+    """The bytes of the path of a folder that exists, where models are looked for."""
+    found = path(name, value)
+    if not os.path.isdir(found):
+        raise Error(
+            f"{os.fsdecode(found) or 'an empty path'} is no folder, expected the path of one with a model: "
+            "models are not downloaded by name",
+            ErrorCode.NOT_FOUND,
+        )
+    return found
+
+
 def text(name: str, value: Any) -> bytes:
     """UTF-8 of a str, or the bytes themselves."""
     if isinstance(value, (bytes, bytearray, memoryview)):

@@ -112,15 +112,16 @@ class GPT(NotCopied):
         ``config.json``; GPT-2 small without it. In evaluation mode.
 
         float32 weights stay mapped: loading reads nothing, but truncating the file while the model lives ends
-        the process. float16 and bfloat16 weights are widened. Raises :class:`kael.Error` that names a tensor
-        which is missing, surplus or of another shape than the configuration says.
+        the process. float16 and bfloat16 weights are widened. Nothing is downloaded: ``folder`` is a path,
+        not the name of a model. Raises :class:`kael.Error` that names a tensor which is missing, surplus or
+        of another shape than the configuration says.
         """
         _checks.device(device)
         if not isinstance(dtype, str):
             raise TypeError(f"dtype must be a str, not {type(dtype).__name__}")
         if dtype not in _DTYPES:
             raise Error(f"a model cannot compute in {dtype!r} yet, expected 'float32'", ErrorCode.UNSUPPORTED)
-        path = _checks.path("folder", folder)
+        path = _checks.folder("folder", folder)
         self = cls.__new__(cls)
         self._fill(lambda out: native().released.kael_gpt_load(path, len(path), _DTYPES[dtype], out))
         return self

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from kael import _checks, _signatures
+from kael._errors import Error, ErrorCode
 from kael._handles import NotCopied, Owned
 from kael._library import check_status, native
 
@@ -43,6 +44,22 @@ class BpeTokenizer(NotCopied):
         check_status(library.kept.kael_tokenizer_end_of_text(handle, ctypes.byref(end_of_text)))
         self._vocabulary_size = size.value
         self._end_of_text = None if end_of_text.value < 0 else end_of_text.value
+
+    @classmethod
+    def from_pretrained(cls, folder: str | bytes | os.PathLike[Any]) -> BpeTokenizer:
+        """The tokenizer in ``folder``: its ``vocab.json`` and ``merges.txt``.
+
+        Raises :class:`kael.Error` that names those of them which are missing.
+        """
+        path = _checks.folder("folder", folder)
+        files = [os.path.join(path, name) for name in (b"vocab.json", b"merges.txt")]
+        missing = [os.path.basename(file).decode() for file in files if not os.path.exists(file)]
+        if missing:
+            raise Error(
+                f"{os.fsdecode(path)} has no {' and no '.join(missing)}, expected a model's tokenizer",
+                ErrorCode.NOT_FOUND,
+            )
+        return cls(*files)
 
     @property
     def vocabulary_size(self) -> int:

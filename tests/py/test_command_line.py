@@ -78,6 +78,10 @@ def test_the_version_is_printed():
         (["generate", "--seed", "18446744073709551616"], "--seed: expected 0 to 18446744073709551615"),
         (["generate", "--threads", "0"], "--threads: expected 1 to 256, not 0"),
         (["generate", "--temp", "1"], "--temp"),
+        (["generate", "a", "--prompt", "b"], "--prompt: not allowed with argument TEXT"),
+        (["generate", "a", "b"], "unrecognized arguments: b"),
+        (["generate", "--data", ""], "--data: expected a path, not ''"),
+        (["inspect", ""], "PATH: expected a path, not ''"),
         (["bench", "--depths", "32,x"], "--depths: expected a whole number, not 'x'"),
         (["tokenize", "a", "b"], "b"),
         (["inspect"], "PATH"),
@@ -95,8 +99,11 @@ def test_generate_prints_what_the_model_continues(checkpoint):
     ids = kael.GPT.from_pretrained(checkpoint).generate(tokenizer.encode("hello"), 12, temperature=0)
     expected = tokenizer.decode(ids).decode("utf-8", "replace").encode() + b"\n"
     arguments = ("generate", "--data", checkpoint, "--max-tokens", 12, "--temperature", 0)
+    assert run(*arguments, "hello") == expected
+    assert run("generate", "hello", *arguments[1:]) == expected
     assert run(*arguments, "--prompt", "hello") == expected
     assert run(*arguments, stdin=b"hello") == expected
+    assert run(*arguments, "-", stdin=b"hello") == expected
     assert run(*arguments, "--prompt", "-", stdin=b"hello") == expected
     assert run(*arguments, "--prompt", "hello", "--threads", 1) == expected
 
@@ -105,6 +112,12 @@ def test_a_seed_repeats_a_text(checkpoint):
     arguments = ("generate", "--data", checkpoint, "--prompt", "a", "--max-tokens", 30)
     assert run(*arguments, "--seed", 4) == run(*arguments, "--seed", 4)
     assert run(*arguments) != run(*arguments)
+
+
+def test_a_prompt_that_begins_with_a_dash_is_not_an_option(checkpoint):
+    arguments = ("generate", "--data", checkpoint, "--max-tokens", 3, "--temperature", 0)
+    assert run(*arguments, "--prompt=--seed") == run(*arguments, "-", stdin=b"--seed")
+    assert run(*arguments, "--", "--seed") == run(*arguments, "-", stdin=b"--seed")
 
 
 def test_the_prompt_may_hold_any_byte(checkpoint):
@@ -152,13 +165,25 @@ def test_failures_are_one_line_and_code_1(checkpoint, arguments, message):
     assert any(part in line for part in message.split("|"))
 
 
-def test_a_folder_without_model_or_tokenizer_names_the_file(checkpoint, tmp_path):
-    shutil.copy(checkpoint / "model.safetensors", tmp_path)
-    assert "vocab.json" in run("generate", "--data", tmp_path, "--prompt", "a", code=1)
-    for name in ("vocab.json", "merges.txt"):
+@pytest.mark.parametrize("command", ["generate a --data", "tokenize a --data", "bench --data"])
+def test_what_is_no_folder_is_said_to_be_none(checkpoint, tmp_path, command):
+    for path in (tmp_path / "absent", checkpoint / "model.safetensors"):
+        line = run(*command.split(), path, code=1)
+        assert line.endswith(
+            f"{path} is no folder, expected the path of one with a model: models are not downloaded by name\n"
+        )
+
+
+def test_the_first_file_that_a_folder_lacks_is_named(checkpoint, tmp_path):
+    for command in ("generate a --data", "bench --data", "inspect"):
+        line = run(*command.split(), tmp_path, code=1)
+        assert f"{tmp_path} holds neither model.safetensors nor " in line
+    line = run("tokenize", "a", "--data", tmp_path, code=1)
+    assert line.endswith(f"{tmp_path} has no vocab.json and no merges.txt, expected a model's tokenizer\n")
+    for name in ("model.safetensors", "config.json", "merges.txt"):
         shutil.copy(checkpoint / name, tmp_path)
-    (tmp_path / "model.safetensors").unlink()
-    assert "model.safetensors" in run("generate", "--data", tmp_path, "--prompt", "a", code=1)
+    line = run("generate", "a", "--data", tmp_path, code=1)
+    assert line.endswith(f"{tmp_path} has no vocab.json, expected a model's tokenizer\n")
 
 
 def test_a_missing_library_is_one_line(checkpoint):
@@ -273,7 +298,7 @@ def test_a_signal_during_the_imports_is_one_line(tmp_path, number):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="such a name is not allowed")
-@pytest.mark.parametrize("command", ["generate --prompt a --data", "tokenize a --data", "inspect"])
+@pytest.mark.parametrize("command", ["generate a --data", "tokenize a --data", "inspect"])
 def test_a_path_with_a_line_end_is_one_line(command):
     assert "x\\ny" in run(*command.split(), "x\ny", code=1)
     assert "x\\ny" in run(*command.split(), "z", "x\ny", code=2)

@@ -5,6 +5,7 @@ elsewhere.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 
 import numpy as np
@@ -187,6 +188,22 @@ def test_other_devices_and_types_are_refused(checkpoint):
         kael.GPT.from_pretrained(None)
 
 
+@pytest.mark.parametrize("name", ["gpt2", b"openai-community/gpt2", "a\0b"])
+def test_a_name_is_not_downloaded_but_refused(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(kael.Error, match=r" is no folder, .*: models are not downloaded by name$") as caught:
+        kael.GPT.from_pretrained(name)
+    assert caught.value.code is kael.ErrorCode.NOT_FOUND
+    assert caught.value.message.startswith(kael.Error(os.fsdecode(name)).message)
+
+
+def test_an_empty_path_is_not_the_working_directory(checkpoint, monkeypatch):
+    monkeypatch.chdir(checkpoint)
+    for kind in (kael.GPT, kael.BpeTokenizer):
+        with pytest.raises(kael.Error, match="an empty path is no folder"):
+            kind.from_pretrained("")
+
+
 def test_what_is_missing_is_named(checkpoint, tmp_path):
     with pytest.raises(kael.Error, match="absent") as caught:
         kael.GPT.from_pretrained(tmp_path / "absent")
@@ -218,7 +235,7 @@ def test_a_configuration_that_disagrees_with_the_tensors_is_an_error(checkpoint,
 
 def test_the_package_ships_a_model():
     folder = kael.default_model_path()
-    tokenizer = kael.BpeTokenizer(folder / "vocab.json", folder / "merges.txt")
+    tokenizer = kael.BpeTokenizer.from_pretrained(folder)
     model = kael.GPT.from_pretrained(folder)
     text = tokenizer.decode(model.generate(tokenizer.encode("Once upon a time"), 8, temperature=0))
     assert text.decode("utf-8", "replace")

@@ -5,6 +5,7 @@ library.
 from __future__ import annotations
 
 import json
+import shutil
 import threading
 
 import numpy as np
@@ -128,6 +129,26 @@ def test_paths_may_be_bytes_and_hold_any_byte(folder, tmp_path):
     assert kael.BpeTokenizer(name, folder / "merges.txt").vocabulary_size == 261
     with pytest.raises(kael.Error, match="NUL"):
         kael.BpeTokenizer("a\0b", folder / "merges.txt")
+
+
+def test_a_folder_is_enough(folder, tokenizer, tmp_path):
+    for path in (folder, str(folder), bytes(folder)):
+        assert kael.BpeTokenizer.from_pretrained(path).encode("low") == tokenizer.encode("low")
+    with pytest.raises(TypeError, match="folder must be a path"):
+        kael.BpeTokenizer.from_pretrained(None)
+    with pytest.raises(kael.Error, match="is no folder"):
+        kael.BpeTokenizer.from_pretrained(folder / "vocab.json")
+
+
+def test_the_files_that_a_folder_lacks_are_named_once(folder, tmp_path):
+    lacking = ["no vocab.json and no merges.txt", "no merges.txt"]
+    for lacks, then_there in zip(lacking, ["vocab.json", "merges.txt"], strict=True):
+        with pytest.raises(kael.Error) as caught:
+            kael.BpeTokenizer.from_pretrained(tmp_path)
+        assert caught.value.message == f"{tmp_path} has {lacks}, expected a model's tokenizer"
+        assert caught.value.code is kael.ErrorCode.NOT_FOUND
+        shutil.copy(folder / then_there, tmp_path)
+    kael.BpeTokenizer.from_pretrained(tmp_path)
 
 
 def test_many_threads_may_use_one_tokenizer(tokenizer):

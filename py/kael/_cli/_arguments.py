@@ -44,11 +44,18 @@ def temperature(text: str) -> float:
     return number
 
 
+def path(text: str) -> Path:
+    """A type for argparse. An empty one, from a variable that is not set, must not mean another place."""
+    if not text:
+        raise argparse.ArgumentTypeError("expected a path, not ''")
+    return Path(text)
+
+
 def add_data(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--data",
         metavar="DIR",
-        type=Path,
+        type=path,
         help="folder with model.safetensors, config.json, vocab.json and merges.txt "
         "(default: the model that the package ships)",
     )
@@ -71,10 +78,6 @@ def data_folder(options: argparse.Namespace) -> Path:
 def apply_threads(options: argparse.Namespace) -> None:
     if options.threads is not None:
         kael.set_num_threads(options.threads)
-
-
-def load_tokenizer(folder: Path) -> kael.BpeTokenizer:
-    return kael.BpeTokenizer(folder / "vocab.json", folder / "merges.txt")
 
 
 def text_or_input(text: str | None, what: str) -> bytes:

@@ -17,15 +17,18 @@ from kael._cli import _arguments
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     _arguments.add_data(parser)
-    parser.add_argument(
-        "--prompt", metavar="TEXT", help="what to continue (default, or with -: standard input)"
+    prompt = parser.add_mutually_exclusive_group()
+    prompt.add_argument(
+        "text", nargs="?", metavar="TEXT", help="what to continue (default, or with -: standard input)"
     )
+    prompt.add_argument("--prompt", metavar="TEXT", help="the same, for a text that begins with a dash")
     parser.add_argument(
         "--max-tokens",
         metavar="N",
         type=_arguments.whole_number(0, _generation.MAX_TOKENS),
         default=64,
-        help="how many tokens at most (default: 64)",
+        help="how many tokens at most (default: 64); once prompt and text fill the model's context, each one "
+        "takes as long as reading a whole context",
     )
     parser.add_argument(
         "--temperature",
@@ -48,7 +51,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the same seed gives the same text (default: a fresh one each time)",
     )
     parser.add_argument("--stop-at-eos", action="store_true", help="stop at <|endoftext|>")
-    parser.add_argument("--device", default="cpu", help="where to compute (default: cpu)")
+    parser.add_argument(
+        "--device", default="cpu", help="where to compute; this build has no cuda (default: cpu)"
+    )
     _arguments.add_threads(parser)
     parser.add_argument(
         "--stats", action="store_true", help="speeds on standard error, also where that is no terminal"
@@ -58,9 +63,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     _arguments.apply_threads(options)
     folder = _arguments.data_folder(options)
-    tokenizer = _arguments.load_tokenizer(folder)
-    prompt = tokenizer.encode(_arguments.text_or_input(options.prompt, "prompt"))
     model = kael.GPT.from_pretrained(folder, device=options.device)
+    tokenizer = kael.BpeTokenizer.from_pretrained(folder)
+    prompt = tokenizer.encode(_arguments.text_or_input(_prompt(options), "prompt"))
     request = _generation.Request(
         prompt,
         options.max_tokens,
@@ -80,6 +85,11 @@ def run(options: argparse.Namespace) -> int:
     if sys.stderr is not None and (options.stats or sys.stderr.isatty()):
         print(_summary(len(prompt), generation), file=sys.stderr)
     return 0
+
+
+def _prompt(options: argparse.Namespace) -> str | None:
+    prompt: str | None = options.text if options.text is not None else options.prompt
+    return prompt
 
 
 def _stop_tokens(options: argparse.Namespace, tokenizer: kael.BpeTokenizer, folder: object) -> list[int]:

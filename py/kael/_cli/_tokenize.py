@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 
+import kael
 from kael._cli import _arguments
 
 
@@ -23,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    tokenizer = _arguments.load_tokenizer(_arguments.data_folder(options))
+    tokenizer = kael.BpeTokenizer.from_pretrained(_arguments.data_folder(options))
     ids = tokenizer.encode(_arguments.text_or_input(options.text, "text"), options.allow_special)
     pieces = [tokenizer.decode([token]) for token in ids]
     if options.json:
