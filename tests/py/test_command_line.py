@@ -338,19 +338,39 @@ def test_tokenize_takes_end_of_text_as_text_unless_asked(checkpoint):
 
 def test_inspect_shows_a_file(checkpoint):
     text = run("inspect", checkpoint / "model.safetensors").decode()
-    assert "28 tensors" in text
-    assert "h.0.attn.c_attn.weight  float32  [32, 96]" in text
-    assert "'format' = 'pt'" in text
-    assert text.endswith("sound\n")
+    lines = text.splitlines()
+    total = 4 * kael.GPT.from_pretrained(checkpoint).parameter_count
+    assert lines[0] == f"{checkpoint / 'model.safetensors'}: sound, 28 tensors, {total:,} bytes"
+    assert lines[1] == "  'format' = 'pt'"
+    assert lines[2].split() == ["tensor", "dtype", "shape", "bytes"]
+    assert len({len(line) for line in lines[2:]}) == 1
+    assert "  h.0.attn.c_attn.weight  float32  [32, 96]   12,288" in lines
+
+
+def test_inspect_counts_layers_as_numbers(tmp_path):
+    names = ["h.10.b", "h.9.b", "h.9.a", "h.2", "wte", "h", f"h.{'9' * 5000}", "h.\u00b2"]
+    path = tmp_path / "x.safetensors"
+    kael.save_safetensors(path, {name: [0.0] for name in names})
+    report = json.loads(run("inspect", "--json", path))
+    assert [tensor["name"] for tensor in report["tensors"]] == [
+        *("h", "h.2", "h.9.a", "h.9.b", "h.10.b", f"h.{'9' * 5000}", "h.\u00b2", "wte")
+    ]
+
+
+def test_inspect_shows_a_file_without_tensors(tmp_path):
+    path = tmp_path / "x.safetensors"
+    kael.save_safetensors(path, {})
+    assert run("inspect", path).decode() == f"{path}: sound, 0 tensors, 0 bytes\n"
 
 
 def test_inspect_shows_a_folder(checkpoint):
     text = run("inspect", checkpoint).decode()
-    assert "a GPT-2 of " in text
+    assert text.startswith(f"{checkpoint}: sound, a GPT-2 of ")
     assert "layers = 2" in text
+    assert "inner_dimension = 128" in text
     assert "<|endoftext|> is 256" in text
     report = json.loads(run("inspect", "--json", checkpoint))
-    assert report["config"]["dimension"] == 32
+    assert (report["config"]["dimension"], report["config"]["inner_dimension"]) == (32, 128)
     assert report["tokenizer"] == {"tokens": 257, "end_of_text": 256}
     assert len(report["files"][0]["tensors"]) == 28
 
@@ -365,7 +385,7 @@ def test_inspect_shows_shards_and_a_folder_without_tokenizer(checkpoint, tmp_pat
     (tmp_path / "model.safetensors.index.json").write_text(json.dumps({"weight_map": shards}))
     shutil.copy(checkpoint / "config.json", tmp_path)
     text = run("inspect", tmp_path).decode()
-    assert text.count("-of-2.safetensors: ") == 2
+    assert text.count("-of-2.safetensors: sound, ") == 2
     assert "no tokenizer: vocab.json and merges.txt are absent" in text
     report = json.loads(run("inspect", "--json", tmp_path))
     assert sum(len(file["tensors"]) for file in report["files"]) == 28

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import kael
+from kael._cli import _arguments
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "path", metavar="PATH", type=Path, help="a .safetensors file, or a folder with a model"
+        "path", metavar="PATH", type=_arguments.path, help="a .safetensors file, or a folder with a model"
     )
     parser.add_argument("--json", action="store_true", help="the same as JSON")
 
@@ -40,14 +42,23 @@ def _file(path: Path) -> dict[str, Any]:
     content = kael.load_safetensors(path, mode="mapped")
     tensors = [
         {"name": name, "dtype": tensor.dtype, "shape": list(tensor.shape), "bytes": tensor.nbytes}
-        for name, tensor in content.items()
+        for name, tensor in sorted(content.items(), key=_layers_by_number)
     ]
     return {"path": str(path), "tensors": tensors, "metadata": content.metadata}
 
 
+def _layers_by_number(item: tuple[str, kael.Tensor]) -> list[Any]:
+    """h.10 comes after h.9. Every second part is of digits, so that only likes are compared; a number with
+    more of them is larger.
+    """
+    parts = re.split("([0-9]+)", item[0])
+    return [(len(part.lstrip("0")), part) if place % 2 else part for place, part in enumerate(parts)]
+
+
 def _folder(folder: Path) -> dict[str, Any]:
     with kael.GPT.from_pretrained(folder) as model:
-        config, parameters = asdict(model.config), model.parameter_count
+        config = {**asdict(model.config), "inner_dimension": model.config.mlp_dimension}
+        parameters = model.parameter_count
     return {
         "path": str(folder),
         "files": [_file(path) for path in _weight_files(folder)],
@@ -67,21 +78,17 @@ def _weight_files(folder: Path) -> list[Path]:
 
 
 def _tokenizer(folder: Path) -> dict[str, Any] | None:
-    files = [folder / "vocab.json", folder / "merges.txt"]
-    if not any(path.exists() for path in files):
+    if not any((folder / name).exists() for name in ("vocab.json", "merges.txt")):
         return None
-    tokenizer = kael.BpeTokenizer(*files)
+    tokenizer = kael.BpeTokenizer.from_pretrained(folder)
     return {"tokens": tokenizer.vocabulary_size, "end_of_text": tokenizer.end_of_text}
 
 
 def _show(report: dict[str, Any]) -> None:
     if "files" not in report:
         _show_file(report)
-        print("sound")
         return
-    for file in report["files"]:
-        _show_file(file)
-    print(f"{report['path']}: a GPT-2 of {report['parameters']:,} parameters")
+    print(f"{report['path']}: sound, a GPT-2 of {report['parameters']:,} parameters")
     for name, value in report["config"].items():
         print(f"  {name} = {value}")
     tokenizer = report["tokenizer"]
@@ -89,15 +96,18 @@ def _show(report: dict[str, Any]) -> None:
         print("  no tokenizer: vocab.json and merges.txt are absent")
     else:
         print(f"  tokenizer of {tokenizer['tokens']} tokens, <|endoftext|> is {tokenizer['end_of_text']}")
-    print("sound")
+    for file in report["files"]:
+        print()
+        _show_file(file)
 
 
 def _show_file(file: dict[str, Any]) -> None:
     tensors = file["tensors"]
-    rows = [(t["name"], t["dtype"], str(t["shape"]), f"{t['bytes']:,}") for t in tensors]
-    widths = [max((len(row[column]) for row in rows), default=0) for column in range(4)]
-    print(f"{file['path']}: {len(tensors)} tensors, {sum(t['bytes'] for t in tensors):,} bytes")
-    for name, dtype, shape, size in rows:
-        print(f"  {name:{widths[0]}}  {dtype:{widths[1]}}  {shape:{widths[2]}}  {size:>{widths[3]}}")
+    print(f"{file['path']}: sound, {len(tensors)} tensors, {sum(t['bytes'] for t in tensors):,} bytes")
     for key, value in file["metadata"].items():
         print(f"  {key!r} = {value!r}")
+    rows = [("tensor", "dtype", "shape", "bytes")]
+    rows += [(t["name"], t["dtype"], str(t["shape"]), f"{t['bytes']:,}") for t in tensors]
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    for name, dtype, shape, size in rows if tensors else []:
+        print(f"  {name:{widths[0]}}  {dtype:{widths[1]}}  {shape:{widths[2]}}  {size:>{widths[3]}}")
