@@ -11,7 +11,9 @@ import sys
 
 
 def _interrupted(*_: object) -> None:
-    sys.exit("python -m kael: interrupted")  # on standard error, with code 1
+    if sys.stderr is not None:  # it is None where it was closed from the start
+        print("python -m kael: interrupted", file=sys.stderr)
+    sys.exit(0)
 
 
 def _runs_the_command_line() -> bool:

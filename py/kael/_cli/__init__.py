@@ -1,7 +1,7 @@
 """The command line: ``python -m kael COMMAND``.
 
-Exit codes: 0 done, 1 failed, 2 wrong arguments. A failure is one line on standard error: what was wrong, what
-was expected, where.
+Exit codes: 0 done, also after SIGINT and SIGTERM, 1 failed, 2 wrong arguments. A failure is one line on
+standard error: what was wrong, what was expected, where.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _abandon_output()  # the reader has all it wanted
         return 0
     except KeyboardInterrupt:
-        return _fail(options, "interrupted")
+        _tell(options, "interrupted")
+        return 0
     except OSError as error:
         if error.filename is None:
             _abandon_output()
@@ -50,9 +51,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _fail(options: argparse.Namespace, message: str) -> int:
+    _tell(options, message)
+    return 1
+
+
+def _tell(options: argparse.Namespace, message: str) -> None:
     if sys.stderr is not None:  # it is None where it was closed from the start
         print(f"{_PROGRAM} {options.command}: {one_line(message)}", file=sys.stderr)
-    return 1
 
 
 def _abandon_output() -> None:
@@ -71,7 +76,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog=_PROGRAM,
         description="Run, measure and look into GPT-2 models.",
-        epilog="Exit codes: 0 done, 1 failed, 2 wrong arguments.",
+        epilog="Exit codes: 0 done or interrupted, 1 failed, 2 wrong arguments.",
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"kael {kael.__version__}")

@@ -56,8 +56,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     _arguments.apply_threads(options)
     folder = _arguments.data_folder(options)
-    bench = _Bench(folder, options.repeats)
-    report = {
+    progress = _Progress()
+    try:
+        report = _measure(options, _Bench(folder, options.repeats, progress))
+    finally:
+        progress.clear()
+    if options.json or not sys.stdout.isatty():
+        print(json.dumps(report))
+    else:
+        _show(report)
+    return 0
+
+
+def _measure(options: argparse.Namespace, bench: _Bench) -> dict[str, Any]:
+    return {
         "version": kael.__version__,
         "build": kael.build_info(),
         "machine": {"processor": _machine.processor_name(), "processors": _machine.processor_count()},
@@ -67,11 +79,6 @@ def run(options: argparse.Namespace) -> int:
         "prompt": [bench.prompt(length) for length in bench.usable("prompt", options.prompts, 0)],
         "start": bench.start(max(options.depths)),
     }
-    if options.json or not sys.stdout.isatty():
-        print(json.dumps(report))
-    else:
-        _show(report)
-    return 0
 
 
 class _Sizes(NamedTuple):
@@ -102,9 +109,10 @@ def _sizes(config: kael.GPTConfig, parameters: int) -> _Sizes:
 class _Bench:
     """One model, measured."""
 
-    def __init__(self, folder: Path, repeats: int) -> None:
+    def __init__(self, folder: Path, repeats: int, progress: _Progress) -> None:
         self._folder = folder
         self._repeats = repeats
+        self._progress = progress
         self._model = kael.GPT.from_pretrained(folder)
         self._config = self._model.config
         self._sizes = _sizes(self._config, self._model.parameter_count)
@@ -123,7 +131,7 @@ class _Bench:
         longest = self._config.max_positions - margin
         for length in lengths:
             if length > longest:
-                _progress(
+                self._progress.note(
                     f"{what} {length} is left out: the model has {self._config.max_positions} positions"
                 )
         return [length for length in lengths if length <= longest]
@@ -140,7 +148,7 @@ class _Bench:
         speeds, bandwidths, shares = [], [], []
         before = self._bandwidth()
         for sample in range(self._repeats):
-            _progress(f"decode at {depth}: sample {sample + 1} of {self._repeats}")
+            self._progress.show(f"decode at {depth}: sample {sample + 1} of {self._repeats}")
             speed = _BLOCK / self._model._generate(request).decode_seconds
             after = self._bandwidth()
             bandwidth = (before + after) / 2
@@ -167,7 +175,7 @@ class _Bench:
         speeds, limits, shares = [], [], []
         before = self._multiply_add()
         for sample in range(self._repeats):
-            _progress(f"prompt of {length}: sample {sample + 1} of {self._repeats}")
+            self._progress.show(f"prompt of {length}: sample {sample + 1} of {self._repeats}")
             seconds = self._model._generate(request).prompt_seconds
             after = self._multiply_add()
             limit = (before + after) / 2
@@ -186,8 +194,9 @@ class _Bench:
         """Loading, the first token and the memory, in fresh processes: the median of them."""
         depth = min(depth, self._config.max_positions)
         samples = []
-        for sample in range(min(self._repeats, 3)):
-            _progress(f"start: sample {sample + 1}")
+        repeats = min(self._repeats, 3)
+        for sample in range(repeats):
+            self._progress.show(f"start: sample {sample + 1} of {repeats}")
             samples.append(self._fresh_process(depth))
         keys_values = self._sizes.keys_values_per_position * depth * _FLOAT_BYTES
         file_bytes = self.describe_model()["file_bytes"]
@@ -227,9 +236,30 @@ class _Bench:
         return _machine.measure_multiply_add(self.threads, 3)
 
 
-def _progress(text: str) -> None:
-    if sys.stderr.isatty():
-        print(text, file=sys.stderr)
+class _Progress:
+    """One line on standard error, where that is a terminal, that says what is being measured."""
+
+    def __init__(self) -> None:
+        self._visible = sys.stderr is not None and sys.stderr.isatty()
+        self._length = 0
+
+    def show(self, text: str) -> None:
+        """Puts ``text`` in the place of what the line said."""
+        if self._visible:
+            print("\r" + text.ljust(self._length), end="", file=sys.stderr, flush=True)
+            self._length = len(text)
+
+    def note(self, text: str) -> None:
+        """A line that stays."""
+        self.clear()
+        if self._visible:
+            print(text, file=sys.stderr)
+
+    def clear(self) -> None:
+        """Leaves an empty line, for whatever is written next."""
+        if self._length:
+            self.show("")
+            print("\r", end="", file=sys.stderr, flush=True)
 
 
 def _show(report: dict[str, Any]) -> None:
