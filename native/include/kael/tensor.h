@@ -64,8 +64,8 @@ private:
     std::shared_ptr<const void> owner_; // empty when the memory is the allocator's
 };
 
-// Copying a Tensor copies the handle. A default-constructed Tensor is undefined: only defined() may
-// be asked.
+// Copying a Tensor copies the handle: both are the same tensor. A default-constructed Tensor is
+// undefined: only defined() may be asked.
 class Tensor {
 public:
     Tensor() = default;
@@ -81,31 +81,33 @@ public:
     [[nodiscard]] static Tensor from_storage(std::shared_ptr<Storage> storage, DType dtype,
                                              Shape shape, Shape strides, std::int64_t offset);
 
-    [[nodiscard]] bool defined() const noexcept { return storage_ != nullptr; }
-    [[nodiscard]] DType dtype() const noexcept { return dtype_; }
-    [[nodiscard]] const Shape& shape() const noexcept { return shape_; }
-    [[nodiscard]] const Shape& strides() const noexcept { return strides_; } // in elements
-    [[nodiscard]] std::int64_t offset() const noexcept { return offset_; }   // in elements
-    [[nodiscard]] int rank() const noexcept { return static_cast<int>(shape_.size()); }
+    [[nodiscard]] bool defined() const noexcept { return body_->storage != nullptr; }
+    [[nodiscard]] DType dtype() const noexcept { return body_->dtype; }
+    [[nodiscard]] const Shape& shape() const noexcept { return body_->shape; }
+    [[nodiscard]] const Shape& strides() const noexcept { return body_->strides; } // in elements
+    [[nodiscard]] std::int64_t offset() const noexcept { return body_->offset; }   // in elements
+    [[nodiscard]] int rank() const noexcept { return static_cast<int>(shape().size()); }
     // Negative dimensions count from the end.
     [[nodiscard]] std::int64_t size(int dimension) const;
-    [[nodiscard]] std::int64_t numel() const noexcept { return numel_; }
-    [[nodiscard]] std::int64_t nbytes() const noexcept { return numel_ * item_size(dtype_); }
+    [[nodiscard]] std::int64_t numel() const noexcept { return body_->numel; }
+    [[nodiscard]] std::int64_t nbytes() const noexcept { return numel() * item_size(dtype()); }
     [[nodiscard]] bool is_contiguous() const noexcept;
-    [[nodiscard]] const std::shared_ptr<Storage>& storage() const noexcept { return storage_; }
+    [[nodiscard]] const std::shared_ptr<Storage>& storage() const noexcept {
+        return body_->storage;
+    }
 
     // The first element. `T` must be a C++ type of dtype(), as is_element_type says. `data` of a
     // tensor on read-only storage may be read only; `mutable_data` refuses it.
     template <typename T>
     [[nodiscard]] const T* data() const {
-        check_type(defined() && is_element_type<T>(dtype_));
+        check_type(defined() && is_element_type<T>(dtype()));
         return reinterpret_cast<const T*>(data_ptr_raw());
     }
     template <typename T>
     [[nodiscard]] T* mutable_data() {
-        check_type(defined() && is_element_type<T>(dtype_));
+        check_type(defined() && is_element_type<T>(dtype()));
         check_writable();
-        return reinterpret_cast<T*>(storage_->data() + offset_ * item_size(dtype_));
+        return reinterpret_cast<T*>(storage()->data() + offset() * item_size(dtype()));
     }
     // Null for an undefined tensor.
     [[nodiscard]] const std::byte* data_ptr_raw() const noexcept;
@@ -138,12 +140,19 @@ private:
     void check_writable() const;
     [[nodiscard]] int wrap_dimension(int dimension) const;
 
-    std::shared_ptr<Storage> storage_;
-    DType dtype_ = DType::float32;
-    Shape shape_;
-    Shape strides_;
-    std::int64_t offset_ = 0;
-    std::int64_t numel_ = 0;
+    struct Body {
+        std::shared_ptr<Storage> storage;
+        DType dtype = DType::float32;
+        Shape shape;
+        Shape strides;
+        std::int64_t offset = 0;
+        std::int64_t numel = 0;
+    };
+    explicit Tensor(Body body) : body_(std::make_shared<Body>(std::move(body))) {}
+    static const Body kUndefined;
+
+    // Never null; an undefined tensor owns nothing.
+    std::shared_ptr<const Body> body_{std::shared_ptr<const Body>(), &kUndefined};
 };
 
 // Ordered by insertion, as in a file; names are unique.

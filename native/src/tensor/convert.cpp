@@ -137,15 +137,15 @@ void with_type(DType dtype, Body&& body) {
 
 Tensor Tensor::to(DType dtype) const {
     KAEL_CHECK(defined(), "an undefined tensor");
-    if (dtype == dtype_) {
+    if (dtype == body_->dtype) {
         return *this;
     }
-    Tensor result = empty(shape_, dtype);
+    Tensor result = empty(shape(), dtype);
     const Tensor source = contiguous();
-    with_type(dtype_, [&](auto from) {
+    with_type(body_->dtype, [&](auto from) {
         with_type(dtype, [&](auto to) {
             convert<typename decltype(to)::Type, typename decltype(from)::Type>(
-                source.data_ptr_raw(), numel_, result.storage_->data());
+                source.data_ptr_raw(), numel(), result.storage()->data());
         });
     });
     return result;

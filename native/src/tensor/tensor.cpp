@@ -26,20 +26,22 @@ std::optional<std::int64_t> last_offset(const Shape& shape, const Shape& strides
 
 } // namespace
 
+const Tensor::Body Tensor::kUndefined;
+
 Tensor Tensor::empty(Shape shape, DType dtype) {
-    Tensor tensor;
     const std::int64_t bytes = kael::byte_count(shape, dtype);
-    tensor.storage_ = Storage::allocate(bytes);
-    tensor.dtype_ = dtype;
-    tensor.strides_ = contiguous_strides(shape);
-    tensor.numel_ = bytes / item_size(dtype);
-    tensor.shape_ = std::move(shape);
-    return tensor;
+    Shape strides = contiguous_strides(shape);
+    return Tensor(Body{.storage = Storage::allocate(bytes),
+                       .dtype = dtype,
+                       .shape = std::move(shape),
+                       .strides = std::move(strides),
+                       .offset = 0,
+                       .numel = bytes / item_size(dtype)});
 }
 
 Tensor Tensor::zeros(Shape shape, DType dtype) {
     Tensor tensor = empty(std::move(shape), dtype);
-    std::memset(tensor.storage_->data(), 0, static_cast<std::size_t>(tensor.nbytes()));
+    std::memset(tensor.storage()->data(), 0, static_cast<std::size_t>(tensor.nbytes()));
     return tensor;
 }
 
@@ -50,7 +52,7 @@ Tensor Tensor::from_bytes(const void* bytes, std::int64_t count, Shape shape, DT
     KAEL_CHECK(bytes != nullptr || count == 0, count << " bytes at a null address");
     Tensor tensor = empty(std::move(shape), dtype);
     if (count > 0) {
-        std::memcpy(tensor.storage_->data(), bytes, static_cast<std::size_t>(count));
+        std::memcpy(tensor.storage()->data(), bytes, static_cast<std::size_t>(count));
     }
     return tensor;
 }
@@ -88,36 +90,34 @@ Tensor Tensor::from_storage(std::shared_ptr<Storage> storage, DType dtype, Shape
                    "a tensor of dtype " << name(dtype) << " on memory that is not aligned to "
                                         << item << " bytes");
     }
-    Tensor tensor;
-    tensor.storage_ = std::move(storage);
-    tensor.dtype_ = dtype;
-    tensor.shape_ = std::move(shape);
-    tensor.strides_ = std::move(strides);
-    tensor.offset_ = offset;
-    tensor.numel_ = numel;
-    return tensor;
+    return Tensor(Body{.storage = std::move(storage),
+                       .dtype = dtype,
+                       .shape = std::move(shape),
+                       .strides = std::move(strides),
+                       .offset = offset,
+                       .numel = numel});
 }
 
 std::int64_t Tensor::size(int dimension) const {
-    return shape_[static_cast<std::size_t>(wrap_dimension(dimension))];
+    return body_->shape[static_cast<std::size_t>(wrap_dimension(dimension))];
 }
 
 bool Tensor::is_contiguous() const noexcept {
-    if (numel_ == 0) {
+    if (body_->numel == 0) {
         return true;
     }
     std::int64_t expected = 1;
-    for (std::size_t i = shape_.size(); i-- > 0;) {
-        if (shape_[i] != 1 && strides_[i] != expected) {
+    for (std::size_t i = body_->shape.size(); i-- > 0;) {
+        if (body_->shape[i] != 1 && body_->strides[i] != expected) {
             return false;
         }
-        expected *= shape_[i];
+        expected *= body_->shape[i];
     }
     return true;
 }
 
 const std::byte* Tensor::data_ptr_raw() const noexcept {
-    return defined() ? storage_->data() + offset_ * item_size(dtype_) : nullptr;
+    return defined() ? body_->storage->data() + body_->offset * item_size(body_->dtype) : nullptr;
 }
 
 Tensor Tensor::contiguous() const {
@@ -126,20 +126,21 @@ Tensor Tensor::contiguous() const {
 
 Tensor Tensor::clone() const {
     KAEL_CHECK(defined(), "an undefined tensor");
-    Tensor copy = empty(shape_, dtype_);
-    copy_strided(data_ptr_raw(), shape_, strides_, item_size(dtype_), copy.storage_->data());
+    Tensor copy = empty(body_->shape, body_->dtype);
+    copy_strided(data_ptr_raw(), body_->shape, body_->strides, item_size(body_->dtype),
+                 copy.storage()->data());
     return copy;
 }
 
 void Tensor::check_type(bool matches) const {
     KAEL_CHECK(defined(), "an undefined tensor");
-    KAEL_CHECK(matches, "a tensor of dtype " << name(dtype_) << " read as another type");
+    KAEL_CHECK(matches, "a tensor of dtype " << name(body_->dtype) << " read as another type");
 }
 
 void Tensor::check_writable() const {
-    KAEL_CHECK(!storage_->is_read_only(),
+    KAEL_CHECK(!body_->storage->is_read_only(),
                "the tensor's memory is read-only: "
-                   << (storage_->origin().empty() ? "borrowed" : storage_->origin()));
+                   << (body_->storage->origin().empty() ? "borrowed" : body_->storage->origin()));
 }
 
 } // namespace kael

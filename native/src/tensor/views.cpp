@@ -55,55 +55,58 @@ int Tensor::wrap_dimension(int dimension) const {
     KAEL_CHECK(defined(), "an undefined tensor");
     KAEL_CHECK(rank() > 0, "dimension " << dimension << " of a tensor without dimensions");
     KAEL_CHECK(dimension >= -rank() && dimension < rank(),
-               "dimension " << dimension << " of a tensor of shape " << to_string(shape_)
+               "dimension " << dimension << " of a tensor of shape " << to_string(body_->shape)
                             << ", expected " << -rank() << " to " << rank() - 1);
     return dimension < 0 ? dimension + rank() : dimension;
 }
 
 Tensor Tensor::derive(Shape shape, Shape strides, std::int64_t offset) const {
-    Tensor view;
-    view.storage_ = storage_;
-    view.dtype_ = dtype_;
-    view.numel_ = element_count(shape);
+    const std::int64_t count = element_count(shape);
     // Nothing bounds where an empty view would begin or how far apart its elements would be.
-    view.offset_ = view.numel_ == 0 ? offset_ : offset;
-    view.strides_ = view.numel_ == 0 ? contiguous_strides(shape) : std::move(strides);
-    view.shape_ = std::move(shape);
-    return view;
+    const bool empty = count == 0;
+    if (empty) {
+        strides = contiguous_strides(shape);
+    }
+    return Tensor(Body{.storage = body_->storage,
+                       .dtype = body_->dtype,
+                       .shape = std::move(shape),
+                       .strides = std::move(strides),
+                       .offset = empty ? body_->offset : offset,
+                       .numel = count});
 }
 
 Tensor Tensor::transpose(int first, int second) const {
     const std::size_t a = at(wrap_dimension(first));
     const std::size_t b = at(wrap_dimension(second));
-    Shape shape = shape_;
-    Shape strides = strides_;
+    Shape shape = body_->shape;
+    Shape strides = body_->strides;
     std::swap(shape[a], shape[b]);
     std::swap(strides[a], strides[b]);
-    return derive(std::move(shape), std::move(strides), offset_);
+    return derive(std::move(shape), std::move(strides), body_->offset);
 }
 
 Tensor Tensor::permute(const std::vector<int>& dimensions) const {
     KAEL_CHECK(defined(), "an undefined tensor");
-    KAEL_CHECK(dimensions.size() == shape_.size(),
+    KAEL_CHECK(dimensions.size() == body_->shape.size(),
                "a permutation of " << dimensions.size() << " dimensions for a tensor of shape "
-                                   << to_string(shape_));
+                                   << to_string(body_->shape));
     Shape shape;
     Shape strides;
-    std::vector<bool> seen(shape_.size(), false);
+    std::vector<bool> seen(body_->shape.size(), false);
     for (const int dimension : dimensions) {
         const std::size_t source = at(wrap_dimension(dimension));
         KAEL_CHECK(!seen[source], "dimension " << dimension << " twice in a permutation");
         seen[source] = true;
-        shape.push_back(shape_[source]);
-        strides.push_back(strides_[source]);
+        shape.push_back(body_->shape[source]);
+        strides.push_back(body_->strides[source]);
     }
-    return derive(std::move(shape), std::move(strides), offset_);
+    return derive(std::move(shape), std::move(strides), body_->offset);
 }
 
 Tensor Tensor::slice(int dimension, std::int64_t start, std::int64_t end, std::int64_t step) const {
     const std::size_t sliced = at(wrap_dimension(dimension));
     KAEL_CHECK(step >= 1, "a slice with step " << step << ", expected 1 or more");
-    const std::int64_t size = shape_[sliced];
+    const std::int64_t size = body_->shape[sliced];
     const auto clamp = [size](std::int64_t index) {
         return std::clamp<std::int64_t>(index < 0 ? index + size : index, 0, size);
     };
@@ -111,86 +114,90 @@ Tensor Tensor::slice(int dimension, std::int64_t start, std::int64_t end, std::i
     const std::int64_t last = std::max(clamp(end), first);
     // A step beyond the size takes one element like the size itself, and cannot overflow below.
     const std::int64_t stride = std::min(step, std::max<std::int64_t>(size, 1));
-    Shape shape = shape_;
-    Shape strides = strides_;
+    Shape shape = body_->shape;
+    Shape strides = body_->strides;
     shape[sliced] = (last - first + stride - 1) / stride;
     strides[sliced] *= stride;
-    return derive(std::move(shape), std::move(strides), offset_ + first * strides_[sliced]);
+    return derive(std::move(shape), std::move(strides),
+                  body_->offset + first * body_->strides[sliced]);
 }
 
 Tensor Tensor::select(int dimension, std::int64_t index) const {
     const std::size_t selected = at(wrap_dimension(dimension));
-    const std::int64_t size = shape_[selected];
+    const std::int64_t size = body_->shape[selected];
     KAEL_CHECK(index >= -size && index < size, "index " << index << " of dimension " << selected
                                                         << " of a tensor of shape "
-                                                        << to_string(shape_));
+                                                        << to_string(body_->shape));
     const std::int64_t position = index < 0 ? index + size : index;
-    Shape shape = shape_;
-    Shape strides = strides_;
+    Shape shape = body_->shape;
+    Shape strides = body_->strides;
     const auto place = static_cast<std::ptrdiff_t>(selected);
     shape.erase(shape.begin() + place);
     strides.erase(strides.begin() + place);
-    return derive(std::move(shape), std::move(strides), offset_ + position * strides_[selected]);
+    return derive(std::move(shape), std::move(strides),
+                  body_->offset + position * body_->strides[selected]);
 }
 
 Tensor Tensor::unsqueeze(int dimension) const {
     KAEL_CHECK(defined(), "an undefined tensor");
     KAEL_CHECK(rank() < kMaxRank, "a new dimension for a tensor that has " << kMaxRank);
     KAEL_CHECK(dimension >= -rank() - 1 && dimension <= rank(),
-               "a new dimension at " << dimension << " of a tensor of shape " << to_string(shape_)
-                                     << ", expected " << -rank() - 1 << " to " << rank());
+               "a new dimension at " << dimension << " of a tensor of shape "
+                                     << to_string(body_->shape) << ", expected " << -rank() - 1
+                                     << " to " << rank());
     const std::size_t place = at(dimension < 0 ? dimension + rank() + 1 : dimension);
-    const std::int64_t stride = place < shape_.size() ? shape_[place] * strides_[place] : 1;
-    Shape shape = shape_;
-    Shape strides = strides_;
+    const std::int64_t stride =
+        place < body_->shape.size() ? body_->shape[place] * body_->strides[place] : 1;
+    Shape shape = body_->shape;
+    Shape strides = body_->strides;
     shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(place), 1);
     strides.insert(strides.begin() + static_cast<std::ptrdiff_t>(place), stride);
-    return derive(std::move(shape), std::move(strides), offset_);
+    return derive(std::move(shape), std::move(strides), body_->offset);
 }
 
 Tensor Tensor::squeeze(int dimension) const {
     const std::size_t place = at(wrap_dimension(dimension));
-    return shape_[place] == 1 ? select(dimension, 0) : *this;
+    return body_->shape[place] == 1 ? select(dimension, 0) : *this;
 }
 
 Tensor Tensor::expand(const Shape& shape) const {
     KAEL_CHECK(defined(), "an undefined tensor");
-    KAEL_CHECK(shape.size() >= shape_.size(), "cannot expand the shape "
-                                                  << to_string(shape_) << " to " << to_string(shape)
-                                                  << ": it has fewer dimensions");
-    const std::size_t added = shape.size() - shape_.size();
+    KAEL_CHECK(shape.size() >= body_->shape.size(),
+               "cannot expand the shape " << to_string(body_->shape) << " to " << to_string(shape)
+                                          << ": it has fewer dimensions");
+    const std::size_t added = shape.size() - body_->shape.size();
     Shape target = shape;
     Shape strides(shape.size(), 0);
-    for (std::size_t i = 0; i < shape_.size(); ++i) {
+    for (std::size_t i = 0; i < body_->shape.size(); ++i) {
         std::int64_t& size = target[added + i];
-        size = size == -1 ? shape_[i] : size;
-        KAEL_CHECK(size == shape_[i] || shape_[i] == 1,
-                   "cannot expand the shape " << to_string(shape_) << " to " << to_string(shape)
-                                              << ": dimension " << i << " has " << shape_[i]
-                                              << " elements, expected 1 or " << size);
-        strides[added + i] = size == shape_[i] ? strides_[i] : 0;
+        size = size == -1 ? body_->shape[i] : size;
+        KAEL_CHECK(size == body_->shape[i] || body_->shape[i] == 1,
+                   "cannot expand the shape "
+                       << to_string(body_->shape) << " to " << to_string(shape) << ": dimension "
+                       << i << " has " << body_->shape[i] << " elements, expected 1 or " << size);
+        strides[added + i] = size == body_->shape[i] ? body_->strides[i] : 0;
     }
-    static_cast<void>(byte_count(target, dtype_)); // must fit
-    return derive(std::move(target), std::move(strides), offset_);
+    static_cast<void>(byte_count(target, body_->dtype)); // must fit
+    return derive(std::move(target), std::move(strides), body_->offset);
 }
 
 Tensor Tensor::view(const Shape& shape) const {
     Shape target = complete_and_check(shape, *this);
-    std::optional<Shape> strides = view_strides(shape_, strides_, target);
-    KAEL_CHECK(strides.has_value(), "no view of shape "
-                                        << to_string(target) << " of a tensor of shape "
-                                        << to_string(shape_) << " and strides "
-                                        << to_string(strides_) << ": use reshape, which copies");
-    return derive(std::move(target), *std::move(strides), offset_);
+    std::optional<Shape> strides = view_strides(body_->shape, body_->strides, target);
+    KAEL_CHECK(strides.has_value(),
+               "no view of shape " << to_string(target) << " of a tensor of shape "
+                                   << to_string(body_->shape) << " and strides "
+                                   << to_string(body_->strides) << ": use reshape, which copies");
+    return derive(std::move(target), *std::move(strides), body_->offset);
 }
 
 Tensor Tensor::reshape(const Shape& shape) const {
     Shape target = complete_and_check(shape, *this);
-    std::optional<Shape> strides = view_strides(shape_, strides_, target);
+    std::optional<Shape> strides = view_strides(body_->shape, body_->strides, target);
     if (!strides.has_value()) {
         return clone().view(target);
     }
-    return derive(std::move(target), *std::move(strides), offset_);
+    return derive(std::move(target), *std::move(strides), body_->offset);
 }
 
 } // namespace kael
