@@ -289,7 +289,7 @@ def test_an_empty_folder_name_is_not_the_shipped_model(capsys):
 def test_a_vocabulary_beyond_the_model_is_refused(capsys, tmp_path):
     folder = server_checkpoint.write(tmp_path)
     vocabulary = json.loads((folder / "vocab.json").read_text())
-    vocabulary["beyond"] = 5900
+    vocabulary["<beyond>"] = 5900
     (folder / "vocab.json").write_text(json.dumps(vocabulary))
     code, line = failure(capsys, "--data", folder)
     assert code == 1

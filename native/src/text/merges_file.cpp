@@ -12,6 +12,7 @@
 #include "base/in_quotes.h"
 #include "base/mapped_file.h"
 #include "text/byte_alphabet.h"
+#include "text/pretokenizer.h"
 
 namespace kael::text {
 
@@ -19,9 +20,10 @@ namespace {
 
 class MergesReader {
 public:
-    MergesReader(const std::filesystem::path& path, const TokenIndex& tokens)
-        : path_(path), tokens_(tokens), content_(read_file(path, kMaxTokenizerFileBytes)),
-          rest_(content_) {}
+    MergesReader(const std::filesystem::path& path, const Vocabulary& vocabulary,
+                 const TokenIndex& tokens)
+        : path_(path), vocabulary_(vocabulary), tokens_(tokens),
+          content_(read_file(path, kMaxTokenizerFileBytes)), rest_(content_) {}
 
     [[nodiscard]] MergeTable read() {
         if (rest_.starts_with("#version") && take_line().find('\r') != std::string_view::npos) {
@@ -31,6 +33,9 @@ public:
         std::vector<Entry> entries;
         while (rest_.find_first_not_of("\r\n") != std::string_view::npos) {
             entries.push_back(parse(take_line()));
+        }
+        if (entries.empty()) {
+            require_no_merged_token();
         }
 
         MergeTable merges(entries.size());
@@ -58,6 +63,19 @@ private:
         message << in_quotes(path_.native()) << ": line " << line_ << ": " << reason;
         throw Error(ErrorCode::invalid_file, __FILE__, __LINE__, "well-formed merges",
                     message.str());
+    }
+
+    // Some byte-level vocabularies have no merges, and special tokens all the same. The pattern
+    // cuts those, as it does "<|endoftext|>"; a token that it leaves whole was made by merges, and
+    // a file without any is then one that was lost on the way.
+    void require_no_merged_token() const {
+        for (std::size_t id = 0; id < vocabulary_.size(); ++id) {
+            const std::string_view token = vocabulary_.token(id);
+            KAEL_CHECK_AS(
+                ErrorCode::invalid_file, token.size() <= 1 || end_of_piece(token, 0) < token.size(),
+                in_quotes(path_.native()) << ": no merges, expected those that make the token "
+                                          << in_quotes(token) << " of the vocabulary");
+        }
     }
 
     // The next line without its end.
@@ -105,6 +123,7 @@ private:
     }
 
     const std::filesystem::path& path_;
+    const Vocabulary& vocabulary_;
     const TokenIndex& tokens_;
     std::string content_;
     std::string_view rest_;
@@ -114,8 +133,9 @@ private:
 
 } // namespace
 
-MergeTable read_merges(const std::filesystem::path& path, const TokenIndex& tokens) {
-    return MergesReader(path, tokens).read();
+MergeTable read_merges(const std::filesystem::path& path, const Vocabulary& vocabulary,
+                       const TokenIndex& tokens) {
+    return MergesReader(path, vocabulary, tokens).read();
 }
 
 } // namespace kael::text

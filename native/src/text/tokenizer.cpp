@@ -31,7 +31,7 @@ private:
     Tables(Vocabulary read, const std::filesystem::path& merges_path)
         : vocabulary(std::move(read)), merges(0) {
         const TokenIndex tokens(vocabulary);
-        merges = read_merges(merges_path, tokens);
+        merges = read_merges(merges_path, vocabulary, tokens);
         for (std::size_t byte = 0; byte < byte_ids.size(); ++byte) {
             const char character = static_cast<char>(byte);
             byte_ids[byte] = tokens.find({&character, 1}).value_or(kNoToken);

@@ -160,10 +160,29 @@ TEST(TokenizerFiles, MergesMayLackHeaderAndLastLineEnd) {
         EXPECT_EQ(TokenizerFolder(kVocab, merges).load().encode("abbab"), (Ids{5, 2}))
             << testing::PrintToString(merges);
     }
+}
+
+// Bytes and tokens that GPT-2's pattern would cut need no merges.
+TEST(TokenizerFiles, AVocabularyOfBytesMayHaveNoMerges) {
+    const std::string vocab = R"({"a": 0, "b": 1, "<|endoftext|>": 2, "<pad>": 3, "[UNK]": 4})";
     for (const char* merges : {"", "\n", "\r\n", "#version: 0.2", "#version: 0.2\n"}) {
-        EXPECT_EQ(TokenizerFolder(kVocab, merges).load().encode("ab"), (Ids{0, 1}))
+        EXPECT_EQ(TokenizerFolder(vocab, merges).load().encode("ab"), (Ids{0, 1}))
             << testing::PrintToString(merges);
     }
+}
+
+TEST(TokenizerFiles, LostMergesAreNoticed) {
+    for (const char* token : {"ab", "\u0120a", "\u0120\u0120", "12", "##", "\u00c3\u00a9"}) {
+        const TokenizerFolder folder(R"({"a": 0, "<|endoftext|>": 1, ")" + std::string(token) +
+                                         R"(": 2})",
+                                     "#version: 0.2\n");
+        EXPECT_THAT(failure(folder, folder.merges_path()),
+                    HasSubstr("no merges, expected those that make the token "))
+            << token;
+    }
+    const TokenizerFolder folder(kVocab, "");
+    EXPECT_THAT(failure(folder, folder.merges_path()),
+                HasSubstr(R"(make the token "ab" of the vocabulary)"));
 }
 
 TEST(TokenizerFiles, OnlyAFirstLineWithVersionIsAHeader) {
