@@ -230,6 +230,21 @@ def garble_merges(folder):
     (folder / "merges.txt").write_text("#version: 0.2\nnot in the vocabulary\n")
 
 
+def break_link(folder, name):
+    (folder / name).unlink()
+    (folder / name).symlink_to("elsewhere")
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors"])
+def test_a_link_to_nowhere_is_not_a_file_that_is_absent(capsys, tmp_path, name):
+    folder = server_checkpoint.write(tmp_path / "model")
+    break_link(folder, name)
+    code, line = failure(capsys, "--data", folder, "--port", 0)
+    assert code == 1
+    assert f"cannot open {folder / name}" in line
+    assert "a link to elsewhere" in line
+
+
 @pytest.mark.parametrize(
     ("damage", "named"),
     [

@@ -18,6 +18,13 @@ std::string describe(int error_number) {
     return std::generic_category().message(error_number);
 }
 
+// The path, and of a link also where it leads: a link that leads nowhere looks like a file.
+std::string described_path(const std::filesystem::path& path) {
+    std::error_code is_no_link;
+    const std::filesystem::path target = std::filesystem::read_symlink(path, is_no_link);
+    return is_no_link ? path.string() : path.string() + ", a link to " + target.string();
+}
+
 int open_for_reading(const std::filesystem::path& path) {
     int descriptor = -1;
     do {
@@ -27,7 +34,7 @@ int open_for_reading(const std::filesystem::path& path) {
     const int failure = errno;
     const bool missing = failure == ENOENT || failure == ENOTDIR;
     KAEL_CHECK_AS(missing ? ErrorCode::not_found : ErrorCode::io_error, descriptor >= 0,
-                  "cannot open " << path.string() << ": " << describe(failure));
+                  "cannot open " << described_path(path) << ": " << describe(failure));
     return descriptor;
 }
 
@@ -54,6 +61,12 @@ Descriptor::~Descriptor() {
 InputFile::InputFile(std::filesystem::path path)
     : path_(std::move(path)), descriptor_(open_for_reading(path_)),
       size_(size_of_regular_file(descriptor_.value(), path_)) {}
+
+bool is_there(const std::filesystem::path& path) {
+    std::error_code ignored;
+    return std::filesystem::symlink_status(path, ignored).type() !=
+           std::filesystem::file_type::not_found;
+}
 
 void InputFile::read(std::uint64_t offset, std::span<std::byte> buffer) const {
     while (!buffer.empty()) {

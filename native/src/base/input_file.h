@@ -23,7 +23,8 @@ private:
 };
 
 // An open regular file. Its size is taken once, when it is opened. Errors name the path: not_found
-// for a missing file; io_error for a folder, a pipe, a device, and whatever the system refuses.
+// for a missing file and for a link to one; io_error for a folder, a pipe, a device, and whatever
+// the system refuses.
 class InputFile {
 public:
     explicit InputFile(std::filesystem::path path);
@@ -40,5 +41,9 @@ private:
     Descriptor descriptor_;
     std::uint64_t size_;
 };
+
+// Whether something has that name: a file, a folder, a link that leads nowhere. Also where that
+// cannot be known, so that opening it says why.
+[[nodiscard]] bool is_there(const std::filesystem::path& path);
 
 } // namespace kael

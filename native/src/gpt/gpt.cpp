@@ -1,11 +1,10 @@
 // GPT: making, loading, logits.
 #include "kael/gpt.h"
 
-#include <system_error>
-
 #include "kael/error.h"
 #include "kael/safetensors.h"
 
+#include "base/input_file.h"
 #include "gpt/decoder.h"
 #include "gpt/prompt.h"
 #include "gpt/weights.h"
@@ -34,9 +33,8 @@ GPT::GPT(GPT&&) noexcept = default;
 GPT& GPT::operator=(GPT&&) noexcept = default;
 
 GPT GPT::from_pretrained(const std::filesystem::path& folder) {
-    std::error_code ignored;
     const std::filesystem::path config_path = folder / "config.json";
-    const bool has_config = std::filesystem::exists(config_path, ignored);
+    const bool has_config = is_there(config_path);
     const Config config = has_config ? read_config(config_path) : Config();
     const io::SafeTensors file = io::read_safetensors_folder(folder, io::LoadMode::Mapped);
     return {config,

@@ -9,6 +9,7 @@
 #include "kael/safetensors.h"
 
 #include "base/in_quotes.h"
+#include "base/input_file.h"
 #include "io/json.h"
 
 namespace kael::io {
@@ -79,9 +80,8 @@ void append_shard(SafeTensors& all, SafeTensors shard, Names expected,
 SafeTensors read_shards(const std::filesystem::path& folder, const std::filesystem::path& index,
                         LoadMode mode) {
     const std::map<std::string, Names> shards = read_index(index);
-    std::error_code ignored;
     for (const auto& [name, expected] : shards) {
-        KAEL_CHECK_AS(ErrorCode::not_found, std::filesystem::exists(folder / name, ignored),
+        KAEL_CHECK_AS(ErrorCode::not_found, is_there(folder / name),
                       (folder / name).string()
                           << " does not exist, but weight_map of " << index.string()
                           << " names it for the tensor " << in_quotes(*expected.begin()));
@@ -97,15 +97,15 @@ SafeTensors read_shards(const std::filesystem::path& folder, const std::filesyst
 } // namespace
 
 SafeTensors read_safetensors_folder(const std::filesystem::path& folder, LoadMode mode) {
-    std::error_code ignored;
     const std::filesystem::path file = folder / kFileName;
-    if (std::filesystem::exists(file, ignored)) {
+    if (is_there(file)) {
         return read_safetensors(file, mode);
     }
     const std::filesystem::path index = folder / kIndexName;
-    if (std::filesystem::exists(index, ignored)) {
+    if (is_there(index)) {
         return read_shards(folder, index, mode);
     }
+    std::error_code ignored;
     KAEL_CHECK_AS(ErrorCode::not_found, std::filesystem::exists(folder, ignored),
                   "the folder " << folder.string() << " does not exist");
     KAEL_CHECK_AS(ErrorCode::not_found, std::filesystem::is_directory(folder, ignored),

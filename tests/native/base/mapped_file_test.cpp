@@ -72,6 +72,27 @@ TEST_F(MappedFiles, WhatIsNoRegularFileIsRefusedAtOnce) {
     expect_refused(pipe, ErrorCode::io_error);
 }
 
+TEST_F(MappedFiles, OfALinkThatLeadsNowhereTheErrorSaysWhereItLeads) {
+    const fs::path link = folder_.path() / "link";
+    fs::create_symlink("gone", link);
+    expect_refused(link, ErrorCode::not_found);
+    try {
+        static_cast<void>(kael::read_file(link, 1000));
+    } catch (const kael::Error& error) {
+        EXPECT_NE(error.message().find(", a link to gone: "), std::string::npos) << error.message();
+    }
+}
+
+TEST_F(MappedFiles, WhateverHasANameIsThere) {
+    const fs::path link = folder_.path() / "link";
+    fs::create_symlink("gone", link);
+    EXPECT_TRUE(kael::is_there(link));
+    EXPECT_TRUE(kael::is_there(folder_.path()));
+    EXPECT_TRUE(kael::is_there(folder_.write("file", "x")));
+    EXPECT_FALSE(kael::is_there(folder_.path() / "gone"));
+    EXPECT_TRUE(kael::is_there(folder_.path() / std::string(5000, 'x'))) << "opening it says why";
+}
+
 TEST_F(MappedFiles, AFileLargerThanTheLimitIsRefusedBeforeItIsRead) {
     const fs::path path = folder_.write("data", "");
     fs::resize_file(path, std::uintmax_t{1} << 40); // a hole: more than there is memory for

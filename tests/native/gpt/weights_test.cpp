@@ -275,6 +275,15 @@ TEST_F(Folder, WithoutAConfigurationIsTakenForGpt2Small) {
         << refusal();
 }
 
+// GPT-2 small would be a wrong guess.
+TEST_F(Folder, WhoseConfigurationIsALinkThatLeadsNowhereIsRefused) {
+    std::filesystem::create_symlink("gone", path_ / "config.json");
+    io::write_safetensors(path_ / "model.safetensors", named(weights_, ""), {});
+    EXPECT_TRUE(refusal().starts_with("cannot open " + (path_ / "config.json").string() +
+                                      ", a link to gone: "))
+        << refusal();
+}
+
 TEST_F(Folder, WithoutWeightsOrAbsentIsNamed) {
     EXPECT_NE(refusal().find("model.safetensors"), std::string::npos) << refusal();
     std::filesystem::remove_all(path_);

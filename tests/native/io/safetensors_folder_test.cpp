@@ -101,6 +101,21 @@ TEST_F(SafeTensorsFolder, NamesAMissingShard) {
     expect(ErrorCode::not_found, "names it for the tensor \"c\"");
 }
 
+// Not the next best file, and not "there is none".
+TEST_F(SafeTensorsFolder, ALinkThatLeadsNowhereIsAnError) {
+    const auto link = [&](const char* name) {
+        std::filesystem::create_symlink("gone", folder_.path() / name);
+    };
+    link("model.safetensors.index.json");
+    expect(ErrorCode::not_found, "model.safetensors.index.json, a link to gone: ");
+    std::filesystem::remove(folder_.path() / "model.safetensors.index.json");
+    write_index(R"({"weight_map":{"a":"linked.safetensors"}})");
+    link("linked.safetensors");
+    expect(ErrorCode::not_found, "linked.safetensors, a link to gone: ");
+    link("model.safetensors");
+    expect(ErrorCode::not_found, "model.safetensors, a link to gone: ");
+}
+
 TEST_F(SafeTensorsFolder, NamesATensorThatItsShardLacks) {
     write_index(
         R"({"weight_map":{"a":"model-00001-of-00002.safetensors",)"
