@@ -6,18 +6,21 @@ import signal
 import sys
 from collections.abc import Sequence
 
+from .arguments import PROGRAM, parse
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the program and returns its exit code."""
     for number in (signal.SIGTERM, signal.SIGINT):  # until the server runs and has its own
         signal.signal(number, lambda *_: sys.exit(0))
+    options = parse(arguments)
     try:
         from .command import run
     except ModuleNotFoundError as error:
         text = f"the package {error.name} is missing: run scripts/serve, which installs what the server needs"
-        print(f"kael-server: {text}", file=sys.stderr)
+        print(f"{PROGRAM}: {text}", file=sys.stderr)
         return 1
-    return run(arguments)
+    return run(options)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The command line: its arguments, what it does, and one line for each way in which it fails."""
+"""What the command line does, and one line for each way in which it fails."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ import os
 import shlex
 import socket
 import sys
-from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 from tornado.httpclient import AsyncHTTPClient
 from tornado.netutil import bind_sockets
@@ -21,9 +20,10 @@ import kael
 
 from . import __version__
 from .app import KaelApplication, load_app
+from .arguments import PROGRAM
 from .serve import SHUTDOWN_SECONDS, serve, start, stop
 
-EXIT_DONE, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
+EXIT_DONE, EXIT_FAILED = 0, 1
 
 log = logging.getLogger(__name__)
 
@@ -40,75 +40,18 @@ class Failure(Exception):
     """Ends the program with its one line on stderr and EXIT_FAILED."""
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        """One line instead of the usage and a line."""
-        self.exit(EXIT_USAGE, f"{self.prog}: {message} (see {self.prog} --help)\n")
-
-
-def _port(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and int(text[:6]) <= 65535):
-        raise argparse.ArgumentTypeError(f"{text!r} is no port, expected 0 to 65535")
-    return int(text)
-
-
-def _folder(text: str) -> str:
-    if not text:  # a variable that is not set must not serve another model
-        raise argparse.ArgumentTypeError("the name of the folder is empty")
-    return text
-
-
-def _parser() -> argparse.ArgumentParser:
-    program = "kael-server" if __package__ == "kael_server" else f"python -m {__package__}"
-    parser = _Parser(
-        prog=program,
-        description="Serves text generation with a GPT-2 checkpoint over HTTP: POST /generate, GET /health, "
-        "GET /metrics.",
-        epilog="SIGTERM or Ctrl-C stops the running generation, answers its client and ends the program; a "
-        "second one ends it at once. Exit codes: 0 done, 1 failed, 2 wrong arguments.",
-    )
-    parser.add_argument(
-        "--data",
-        metavar="DIR",
-        type=_folder,
-        help="folder with model.safetensors, vocab.json, merges.txt and, unless it is GPT-2 small, "
-        "config.json (default: the small model that kael ships)",
-    )
-    parser.add_argument(
-        "--device",
-        choices=("cpu", "cuda"),
-        default="cpu",
-        help="where to compute; this build has no cuda (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--host",
-        metavar="ADDRESS",
-        default="127.0.0.1",
-        help="address to listen on; anybody who can reach it can use the model (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--port", type=_port, default=8000, help="port to listen on, 0 for a free one (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--check", action="store_true", help="load the model, answer one prompt over HTTP, print it and exit"
-    )
-    parser.add_argument(
-        "--version", action="version", version=f"kael-server {__version__}, kael {kael.__version__}"
-    )
-    return parser
-
-
-def run(arguments: Sequence[str] | None) -> int:
-    """Runs the program and returns its exit code."""
-    options = _parser().parse_args(arguments)
-    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.INFO)
+def run(options: argparse.Namespace) -> int:
+    """Does what ``arguments.parse`` has read and returns the exit code."""
+    if options.version:
+        print(f"kael-server {__version__}, kael {kael.__version__}")
+        return EXIT_DONE
     try:
         return _run(options)
     except kael.Error as error:
         text = error.message
     except Failure as error:
         text = str(error)
-    print(f"{_parser().prog}: {text}", file=sys.stderr)
+    print(f"{PROGRAM}: {text}", file=sys.stderr)
     return EXIT_FAILED
 
 
@@ -117,6 +60,7 @@ def _run(options: argparse.Namespace) -> int:
     sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
     if options.check:
         return asyncio.run(_check(app))
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.INFO)
     sockets = _listen(options.host, options.port)
     if not asyncio.run(serve(app, sockets, lambda: _announce(sockets))):
         # The worker thread is inside the library and would keep the interpreter from ending.
@@ -146,7 +90,7 @@ def _announce(sockets: list[socket.socket]) -> None:
     url = _url(sockets[0])
     body = shlex.quote(json.dumps({"prompt": CHECK_PROMPT, "max_tokens": 32}))
     try:
-        print(f"kael serves on {url} - try: curl -s {url}/generate -d {body}", flush=True)
+        print(f"kael serves on {url} until Ctrl-C - try: curl -s {url}/generate -d {body}", flush=True)
     except OSError as error:  # nobody reads it, which is no reason not to serve
         log.warning("cannot announce %s: %s", url, error.strerror)
         _silence_stdout()

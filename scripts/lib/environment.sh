@@ -14,6 +14,12 @@ wrong_argument() { say "scripts/${0##*/}: $*"; exit 2; }
 have() { command -v "$1" >/dev/null 2>&1; }
 in_root() (cd "$root" && "$@")
 
+# Before the first step that installs, or builds from nothing.
+say_it_takes_minutes() {
+  [ -n "${said_minutes:-}" ] || say "Installing and building what is missing: this takes minutes, the first time only"
+  said_minutes=yes
+}
+
 # show_help "$@": answers --help with the comment at the top of the script.
 show_help() {
   case "${1:-}" in
@@ -21,13 +27,49 @@ show_help() {
   esac
 }
 
-# try_step LOG TEXT COMMAND...: says TEXT, keeps the command's output in build/log/LOG.txt, returns its status.
+# answer_early MODULE ARGUMENT...: MODULE, which the bare Python can run, answers --help or what is wrong with the arguments
+# (status 2) before anything is installed or built. A machine without a usable Python finds out later.
+answer_early() {
+  local answer status=0
+  is_recent_python python3 || return 0
+  answer=$(in_root env "PYTHONPATH=$root" python3 -m "$@") || status=$?
+  [ $status != 2 ] || exit 2
+  [ -z "$answer" ] || { printf '%s\n' "$answer"; exit 0; }
+}
+
+# watch_step LOG: once a second, the seconds passed and the last line of LOG, over one another in one line of the terminal.
+watch_step() {
+  local last
+  while sleep 1; do
+    last=$(tail -n 1 "$1" | tr -d '[:cntrl:]')
+    printf '\r\033[K  %d s  %.60s' "$SECONDS" "$last" >&2
+  done
+}
+
+# try_step LOG TEXT COMMAND...: says TEXT, keeps the command's output in build/log/LOG.txt, returns its status. A terminal
+# shows how far the command is.
+watcher=''
 try_step() {
-  local log=$logs/$1.txt
+  local log=$logs/$1.txt status=0
   say "$2"
   shift 2
-  "$@" >"$log" 2>&1 </dev/null
+  : >"$log"
+  if [ -t 2 ]; then
+    SECONDS=0
+    watch_step "$log" 9>&- &
+    watcher=$!
+  fi
+  "$@" >"$log" 2>&1 </dev/null || status=$?
+  end_watch
+  return $status
 }
+end_watch() {
+  [ -n "$watcher" ] || return 0
+  { kill "$watcher" && wait "$watcher"; } 2>/dev/null || : # killed, or gone before: it has ended
+  watcher=''
+  printf '\r\033[K' >&2
+}
+trap end_watch EXIT
 
 # step LOG TEXT COMMAND...: the same; a failure shows the whole output and ends the script.
 step() {
@@ -67,41 +109,47 @@ cmake_is_recent() {
   cmake --version | awk 'NR == 1 { split($3, v, "."); exit !(v[1] > 3 || (v[1] == 3 && v[2] >= 25)) }'
 }
 
+# missing_packages NAME...: those that are missing, on one line.
 missing_packages() {
-  local package
-  for package in "$@"; do has_package "$package" || printf '%s\n' "$package"; done
+  local package missing=()
+  for package in "$@"; do has_package "$package" || missing+=("$package"); done
+  printf '%s\n' "${missing[*]-}"
 }
 
 # need_packages NAME...: installs what is missing as root (in CI also through sudo), else says how and ends.
 need_packages() {
-  local missing sudo=''
-  read -r -d '' -a missing < <(missing_packages "$@") || true
-  [ ${#missing[@]} -gt 0 ] || return 0
-  have apt-get || fail "missing: ${missing[*]} (Debian's names); install them with this system's package manager"
+  local missing names sudo=''
+  missing=$(missing_packages "$@")
+  [ -n "$missing" ] || return 0
+  have apt-get || fail "missing: $missing (Debian's names); install them with this system's package manager"
   [ "$(id -u)" = 0 ] || sudo=sudo
   if [ -n "${KAEL_NO_INSTALL:-}" ] || { [ -n "$sudo" ] && ! { [ -n "${CI:-}" ] && sudo -n true 2>/dev/null; }; }; then
     say "scripts/${0##*/}: system packages are missing. This installs them:"
-    say "$sudo${sudo:+ }apt-get update && $sudo${sudo:+ }apt-get install -y --no-install-recommends ${missing[*]}"
+    say "$sudo${sudo:+ }apt-get update && $sudo${sudo:+ }apt-get install -y --no-install-recommends $missing"
     exit 1
   fi
+  say_it_takes_minutes
   step apt-update "Updating the list of system packages" $sudo apt-get update -q
-  step apt-install "Installing system packages: ${missing[*]}" \
-    $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "${missing[@]}"
-  read -r -d '' -a missing < <(missing_packages "$@") || true
-  [ ${#missing[@]} = 0 ] || fail "installed, but still not found: ${missing[*]}"
+  read -r -a names <<<"$missing"
+  step apt-install "Installing system packages: $missing" \
+    $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "${names[@]}"
+  missing=$(missing_packages "$@")
+  [ -z "$missing" ] || fail "installed, but still not found: $missing"
 }
 
 # ---- Python: .venv with pinned requirements ----
 
-has_python() { "$venv_python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; }
+is_recent_python() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; }
+has_python() { is_recent_python "$venv_python"; }
 
 # need_python serve|test: what the server needs to run; or that and what the tests need.
 need_python() {
   local requirements=server/requirements.txt
   if [ "$1" = test ]; then requirements=packaging/requirements/test.txt; fi
   if ! has_python; then
-    python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
+    is_recent_python python3 ||
       fail "Python 3.11 or newer is needed; $(command -v python3) is $(python3 --version)"
+    say_it_takes_minutes
     rm -rf "$root/.venv"
     step venv "Creating the Python environment .venv" python3 -m venv "$root/.venv"
   fi
@@ -139,6 +187,7 @@ need_cpu_build() {
   if [ "$1" = test ]; then tests=ON; fi
   if ! [ -e "$root/build/cpu/build.ninja" ] || ! cached cpu "CMAKE_HOME_DIRECTORY:INTERNAL=$root" ||
     { [ $tests = ON ] && ! cached cpu KAEL_BUILD_TESTS:BOOL=ON; }; then
+    say_it_takes_minutes
     # Warnings of a compiler that nobody has tried yet must not keep a newcomer from a build.
     configure cpu "-DKAEL_BUILD_TESTS=$tests" "-DKAEL_WARNINGS_AS_ERRORS=${CI:+ON}"
   fi
@@ -148,6 +197,7 @@ need_cpu_build() {
 
 # conan_install PRESET: the C++ libraries from Conan, whose cache stays in this checkout.
 conan_install() {
+  say_it_takes_minutes
   export CONAN_HOME=${CONAN_HOME:-$root/build/conan-home}
   conan profile detect --exist-ok >"$logs/conan-profile.txt" 2>&1 &&
     try_step conan "Installing C++ libraries with Conan" \
