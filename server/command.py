@@ -110,14 +110,34 @@ def _url(listening: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
+class _Failures(logging.Handler):
+    """Keeps the errors that the log would show, for the one line in which a check fails."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.texts: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        error = record.exc_info[1] if record.exc_info else None
+        text = error.message if isinstance(error, kael.Error) else str(error or record.getMessage())
+        self.texts.append(" ".join(text.split()))
+
+
 async def _check(app: KaelApplication) -> int:
     """Asks the server, on a free port, for one answer."""
+    failures = _Failures()
+    package_log = logging.getLogger(__package__)
+    package_log.addHandler(failures)
     sockets = _listen("127.0.0.1", 0)
     server = start(app, sockets)
     try:
-        answer = await _ask(_url(sockets[0]))
+        status, answer = await _ask(_url(sockets[0]))
     finally:
         await stop(server, app, SHUTDOWN_SECONDS)
+        package_log.removeHandler(failures)
+    if status != 200:
+        answered = f"POST /generate answered {status} {json.dumps(answer)}, expected 200"
+        raise Failure("; ".join([f"the check failed: {answered}", *failures.texts]))
     figures = f"{answer['tokens']} tokens in {answer['seconds']:.3f} s"
     try:
         print(f"{CHECK_PROMPT!r} continues with {answer['text']!r}: {figures}", flush=True)
@@ -127,7 +147,8 @@ async def _check(app: KaelApplication) -> int:
     return EXIT_DONE
 
 
-async def _ask(url: str) -> dict[str, Any]:
+async def _ask(url: str) -> tuple[int, dict[str, Any]]:
+    """Status and body of the answer to CHECK_PROMPT."""
     body = {"prompt": CHECK_PROMPT, "max_tokens": CHECK_TOKENS, "temperature": 0}
     client = AsyncHTTPClient()
     try:
@@ -140,7 +161,4 @@ async def _ask(url: str) -> dict[str, Any]:
         )
     finally:
         client.close()
-    answer = json.loads(response.body or b"null")
-    if response.code != 200:
-        raise Failure(f"the check failed: POST /generate answered {response.code} {answer}, expected 200")
-    return answer
+    return response.code, json.loads(response.body or b"null")

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 
+import numpy as np
 import pytest
 import server_checkpoint
 import server_process
@@ -159,6 +160,19 @@ def test_check_loads_the_model_and_prints_an_answer(checkpoint):
     assert result.returncode == 0, result.stderr
     assert command.CHECK_PROMPT in result.stdout
     assert "8 tokens" in result.stdout
+    assert result.stderr == ""
+
+
+def test_a_check_that_fails_says_why_in_one_line(tmp_path):
+    folder = server_checkpoint.write(tmp_path)
+    weights = server_checkpoint.weights(server_checkpoint.POSITIONS, 1, server_checkpoint.WIDTH)
+    nothing = {name: np.full_like(tensor, np.nan) for name, tensor in weights.items()}
+    server_checkpoint.write_safetensors(folder / "model.safetensors", nothing)
+    result = server_process.run("--check", "--data", folder)
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr.count("\n") == 1, result.stderr
+    assert "answered 500" in result.stderr
+    assert "is NaN" in result.stderr
 
 
 def test_version(capsys):
