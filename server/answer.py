@@ -14,6 +14,13 @@ from .request import GenerateRequest
 
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}".encode()
 
+# Of a time or a rate: the same request again differs in fewer.
+_MEANINGFUL_DIGITS = 4
+
+
+def _rounded(figure: float) -> float:
+    return float(f"{figure:.{_MEANINGFUL_DIGITS}g}")
+
 
 class TextDecoder:
     """Ids to text. A character may be spread over several tokens; its bytes are kept until it is complete."""
@@ -63,7 +70,8 @@ class Answer:
 
     @property
     def seconds(self) -> float:
-        return time.monotonic() - self._started
+        """Since the start of the generation."""
+        return _rounded(time.monotonic() - self._started)
 
     @property
     def finish_reason(self) -> str:
@@ -80,6 +88,12 @@ class Answer:
 
     def details(self, bridge: Bridge) -> dict[str, Any]:
         pace = bridge.seconds_per_token()
+        timings = {
+            "tokenize_seconds": self._tokenize_seconds,
+            "first_token_seconds": bridge.first_token_seconds(self._started),
+            "seconds_per_token": pace,
+            "tokens_per_second": 1.0 / pace if pace else None,
+        }
         return {
             "finish_reason": self.finish_reason,
             "seed": bridge.seed,
@@ -89,9 +103,6 @@ class Answer:
                 "total_tokens": self._prompt_tokens + self.tokens,
             },
             "timings": {
-                "tokenize_seconds": self._tokenize_seconds,
-                "first_token_seconds": bridge.first_token_seconds(self._started),
-                "seconds_per_token": pace,
-                "tokens_per_second": 1.0 / pace if pace else None,
+                name: None if figure is None else _rounded(figure) for name, figure in timings.items()
             },
         }

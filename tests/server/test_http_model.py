@@ -113,7 +113,13 @@ def test_the_times_of_an_answer_agree(server):
     timings = server.generate("hello", max_tokens=50).json["timings"]
     assert 0 <= timings["tokenize_seconds"] < 5
     assert 0 < timings["first_token_seconds"] < 5
-    assert timings["seconds_per_token"] * timings["tokens_per_second"] == pytest.approx(1)
+    assert timings["seconds_per_token"] * timings["tokens_per_second"] == pytest.approx(1, rel=1e-3)
+
+
+def test_figures_have_the_digits_that_mean_something(server):
+    answer = server.generate("hello", max_tokens=50).json
+    for figure in (answer["seconds"], *answer["timings"].values()):
+        assert figure == float(f"{figure:.4g}")
 
 
 def test_a_client_that_leaves_frees_the_slot(server):
