@@ -6,7 +6,7 @@ import asyncio
 import os
 import time
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 from tornado import httputil
 from tornado.iostream import IOStream
@@ -16,13 +16,28 @@ import kael
 
 from .generate import GenerateHandler
 from .generator import Generator
-from .handlers import SERVER_NAME, BaseHandler, NotFound, OnlyOtherMethods, log_request
+from .handlers import SERVER_NAME, BaseHandler, NotFound, OnlyOtherMethods, log_request, to_json
 from .hangup import HangupWatch
 
 # While the server shuts down, how often it looks whether everything has ended.
 _DRAIN_POLL_SECONDS = 0.01
 # Before the time is up, for telling the clients of a worker that does not come back.
 _LAST_WORDS_SECONDS = 1.0
+
+
+class RoutesHandler(BaseHandler):
+    """GET /: what else there is."""
+
+    ROUTES: ClassVar[dict[str, str]] = {
+        "POST /generate": "continues the prompt in its JSON body",
+        "GET /health": "whether the server is up",
+        "GET /metrics": "counters, for Prometheus",
+    }
+
+    def get(self) -> None:
+        self.finish(to_json({"routes": self.ROUTES}))
+
+    head = get
 
 
 class MetricsHandler(BaseHandler):
@@ -64,7 +79,12 @@ class KaelApplication(Application):
 
     def __init__(self, generator: Generator) -> None:
         super().__init__(
-            [("/generate", GenerateHandler), ("/metrics", MetricsHandler), ("/health", OnlyOtherMethods)],
+            [
+                ("/", RoutesHandler),
+                ("/generate", GenerateHandler),
+                ("/metrics", MetricsHandler),
+                ("/health", OnlyOtherMethods),
+            ],
             default_handler_class=NotFound,
             log_function=log_request,
         )

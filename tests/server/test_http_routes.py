@@ -80,7 +80,7 @@ async def test_health_and_prometheus_metrics(fetch):
     assert re.search(r"^kael_peak_memory_bytes [\d.e+]+$", page, re.MULTILINE)
 
 
-@pytest.mark.parametrize("path", ["/health", "/metrics"])
+@pytest.mark.parametrize("path", ["/", "/health", "/metrics"])
 async def test_head_answers_as_get_without_a_body(fetch, path):  # B076, T06
     head = await fetch(path, "HEAD")
     get = await fetch(path)
@@ -94,6 +94,7 @@ async def test_head_answers_as_get_without_a_body(fetch, path):  # B076, T06
     [
         ("GET", "/generate", "POST"),
         ("PUT", "/generate", "POST"),
+        ("POST", "/", "GET, HEAD"),
         ("DELETE", "/metrics", "GET, HEAD"),
         ("POST", "/health", "GET, HEAD"),
         ("OPTIONS", "/health", "GET, HEAD"),
@@ -107,7 +108,16 @@ async def test_a_wrong_method_is_told_the_right_ones(fetch, method, path, allow)
     assert json.loads(answer.body) == {"error": "method not allowed"}
 
 
-@pytest.mark.parametrize("path", ["/", "/nope", "/generate/", "/health/x", "/v1/../metrics"])
+async def test_the_root_names_the_routes(fetch):
+    answer = await fetch("/")
+    assert (answer.code, answer.headers["Content-Type"]) == (200, "application/json")
+    routes = [route.split() for route in json.loads(answer.body)["routes"]]
+    assert sorted(path for _, path in routes) == ["/generate", "/health", "/metrics"]
+    for method, path in routes:
+        assert (await fetch(path, method, body=generation() if method == "POST" else None)).code == 200
+
+
+@pytest.mark.parametrize("path", ["//", "/nope", "/generate/", "/health/x", "/v1/../metrics"])
 async def test_an_unknown_path_is_404_in_json_and_makes_no_series(fetch, generator, path):  # T07, B125
     before = generator.metrics.render("")[0].count(b"\n")
     answer = await fetch(path)
