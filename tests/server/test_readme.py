@@ -25,15 +25,29 @@ def answer() -> dict:
     return json.loads(block("json", '"text"'))
 
 
-def test_the_first_request_is_answered_as_shown(answer):
-    words = shlex.split(block("sh", "curl"))
-    body = words[words.index("-d") + 1]
+@pytest.fixture(scope="module")
+def server():
     with server_process.serve() as server:
-        given = server.post(body.encode()).json
+        yield server
+
+
+def body_of(command: str) -> str:
+    words = shlex.split(command)
+    return words[words.index("-d") + 1]
+
+
+def test_the_first_request_is_answered_as_shown(server, answer):
+    body = body_of(block("sh", "curl -s http"))
+    given = server.post(body.encode()).json
     assert given["text"] == answer["text"]
     assert given["tokens"] == answer["tokens"] == json.loads(body)["max_tokens"]
     assert given["usage"] == answer["usage"]
     assert given.keys() == answer.keys()
+
+
+def test_the_stream_is_the_one_shown(server):
+    body = body_of(block("sh", "curl -sN http"))
+    assert server.post(body.encode()).body.decode() == block("text", "data: ")
 
 
 def test_the_python_example_prints_that_text(answer):
