@@ -55,6 +55,7 @@ def busy(seconds: int) -> RequestError:
 
 
 def shutting_down() -> RequestError:
+    # The outcome is busy: no slot is given, not by the client's fault, and another replica may have one.
     return RequestError(503, {"error": "the server is shutting down"}, "busy", retry_after=1, closes=True)
 
 
