@@ -469,6 +469,31 @@ except KeyboardInterrupt:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="sends SIGINT")
+def test_ctrl_c_during_another_call_leaves_the_model_usable():
+    script = (
+        MODEL
+        + """
+import signal, threading
+model = kael.GPT(vocab_size=256, max_positions=512, layers=4, heads=4, dimension=128)
+ids = [list(range(256)) * 2] * 4
+expected = model(ids).numpy().tobytes()
+
+def interrupt():
+    while model._user is None:
+        pass
+    signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
+threading.Thread(target=interrupt).start()
+try:
+    model(ids)
+except KeyboardInterrupt:
+    print(model(ids).numpy().tobytes() == expected)
+"""
+    )
+    assert in_a_process(script).stdout == "True\n"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="sends SIGINT")
 def test_no_interrupt_is_lost_between_tokens():
     """An interrupt is most likely pending when a callback is entered: none may be printed and dropped
     there."""
