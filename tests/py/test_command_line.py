@@ -355,12 +355,12 @@ def test_inspect_shows_a_file(checkpoint):
 
 
 def test_inspect_counts_layers_as_numbers(tmp_path):
-    names = ["h.10.b", "h.9.b", "h.9.a", "h.2", "wte", "h", f"h.{'9' * 5000}", "h.\u00b2"]
+    names = ["h.10.b", "h.9.b", "h.9.a", "h.08", "h.0", "wte", "h", f"h.{'9' * 5000}", "h.\u00b2"]
     path = tmp_path / "x.safetensors"
     kael.save_safetensors(path, {name: [0.0] for name in names})
     report = json.loads(run("inspect", "--json", path))
     assert [tensor["name"] for tensor in report["tensors"]] == [
-        *("h", "h.2", "h.9.a", "h.9.b", "h.10.b", f"h.{'9' * 5000}", "h.\u00b2", "wte")
+        *("h", "h.0", "h.08", "h.9.a", "h.9.b", "h.10.b", f"h.{'9' * 5000}", "h.\u00b2", "wte")
     ]
 
 

@@ -48,11 +48,11 @@ def _file(path: Path) -> dict[str, Any]:
 
 
 def _layers_by_number(item: tuple[str, kael.Tensor]) -> list[Any]:
-    """h.10 comes after h.9. Every second part is of digits, so that only likes are compared; a number with
-    more of them is larger.
+    """h.10 comes after h.9. Every second part is a number, so that only likes are compared; the one with more
+    digits is larger, and there may be too many of them for ``int``.
     """
-    parts = re.split("([0-9]+)", item[0])
-    return [(len(part.lstrip("0")), part) if place % 2 else part for place, part in enumerate(parts)]
+    parts = re.split("0*([0-9]+)", item[0])
+    return [(len(part), part) if place % 2 else part for place, part in enumerate(parts)]
 
 
 def _folder(folder: Path) -> dict[str, Any]:
