@@ -258,7 +258,15 @@ def test_a_full_disk_is_one_line(checkpoint):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="closes descriptors as a shell does")
-@pytest.mark.parametrize("command", ["generate --prompt a --max-tokens 3", "tokenize a", "inspect MODEL"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "generate --prompt a --max-tokens 3",
+        "tokenize a",
+        "inspect MODEL",
+        "bench --repeats 1 --depths 32 --prompts 8",
+    ],
+)
 @pytest.mark.parametrize(
     ("closed", "told"), [(">&-", True), ("2>&-", False), ("<&- >&-", True), (">&- 2>&-", False)]
 )
