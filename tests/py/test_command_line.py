@@ -289,7 +289,7 @@ def test_a_closed_input_is_one_line(checkpoint, command):
 
 
 def shell(words, redirections):
-    line = f"{shlex.join([sys.executable, '-m', 'kael', *words])} {redirections}"
+    line = f"exec {shlex.join([sys.executable, '-m', 'kael', *words])} {redirections}"
     return subprocess.run(
         ["sh", "-c", line], capture_output=True, text=True, timeout=120, env=environment(), input=""
     )
