@@ -3,36 +3,18 @@
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <optional>
 #include <string>
-#include <unistd.h>
 
 #include "kael/error.h"
 #include "kael/safetensors.h"
+
+#include "temporary_folder.h"
 
 namespace {
 
 using kael::io::LoadMode;
 using kael::io::SafeTensors;
-
-// A file of this process alone, so that parallel jobs do not overwrite each other's.
-class InputPath {
-public:
-    InputPath()
-        : path_(std::filesystem::temp_directory_path() /
-                ("kael-fuzz-safetensors-" + std::to_string(::getpid()))) {}
-    InputPath(const InputPath&) = delete;
-    InputPath& operator=(const InputPath&) = delete;
-    ~InputPath() {
-        std::error_code ignored;
-        std::filesystem::remove(path_, ignored);
-    }
-    [[nodiscard]] const std::filesystem::path& path() const { return path_; }
-
-private:
-    std::filesystem::path path_;
-};
 
 struct Outcome {
     std::optional<SafeTensors> loaded;
@@ -73,11 +55,11 @@ void require_same(const SafeTensors& copied, const SafeTensors& mapped) {
 } // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-    static const InputPath input;
-    std::ofstream(input.path(), std::ios::binary)
-        .write(reinterpret_cast<const char*>(data), static_cast<std::streamsize>(size));
-    const Outcome copied = load(input.path(), LoadMode::Copy);
-    const Outcome mapped = load(input.path(), LoadMode::Mapped);
+    static const kael::test::TemporaryFolder folder;
+    const std::filesystem::path path =
+        folder.write("input", {reinterpret_cast<const char*>(data), size});
+    const Outcome copied = load(path, LoadMode::Copy);
+    const Outcome mapped = load(path, LoadMode::Mapped);
     require(copied.loaded.has_value() == mapped.loaded.has_value());
     require(copied.message == mapped.message);
     require(copied.message.find('\n') == std::string::npos);

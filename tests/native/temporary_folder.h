@@ -28,9 +28,11 @@ public:
 
     [[nodiscard]] const std::filesystem::path& path() const { return path_; }
 
-    // Writes a file of that name and returns its path.
+    // Writes a new file of that name, in place of one that may be there, and returns its path. A
+    // file that is cut and written again would be flushed to the disk by some file systems.
     std::filesystem::path write(std::string_view name, std::string_view content) const {
         std::filesystem::path file = path_ / name;
+        std::filesystem::remove(file);
         std::ofstream(file, std::ios::binary) << content;
         return file;
     }
