@@ -42,7 +42,7 @@ watch_step() {
   local last
   while sleep 1; do
     last=$(tail -n 1 "$1" | tr -d '[:cntrl:]')
-    printf '\r\033[K  %d s  %.60s' "$SECONDS" "$last" >&2
+    printf '\r\033[K  %d s  %.68s' "$SECONDS" "$last" >&2
   done
 }
 

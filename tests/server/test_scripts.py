@@ -22,6 +22,13 @@ SCRIPTS = [
 ]
 
 
+# Without the sanitizer's runtime that the tests of a sanitized library preload: no script loads that library.
+ENVIRONMENT = {
+    **{name: value for name, value in os.environ.items() if name != "LD_PRELOAD"},
+    "KAEL_NO_INSTALL": "1",
+}
+
+
 @pytest.fixture
 def checkout(tmp_path):
     """The scripts and the server of a checkout with nothing installed, nothing built and no way to do it."""
@@ -32,13 +39,9 @@ def checkout(tmp_path):
     return tmp_path
 
 
-def run(*command, **options):
+def run(*command, env=ENVIRONMENT, **options):
     return subprocess.run(
-        [*map(str, command)],
-        capture_output=True,
-        text=True,
-        timeout=3 * SECONDS,
-        **{"env": {**os.environ, "KAEL_NO_INSTALL": "1"}, **options},
+        [*map(str, command)], env=env, capture_output=True, text=True, timeout=3 * SECONDS, **options
     )
 
 
@@ -98,7 +101,7 @@ def test_the_first_start_is_announced_once_and_before_it_begins(checkout, tmp_pa
     }.items():
         (tools / name).write_text(f"#!/bin/sh\n{body}\n")
         (tools / name).chmod(0o755)
-    settings = {"PATH": f"{tools}:{os.environ['PATH']}", "HOME": str(tools)}
+    settings = {**ENVIRONMENT, "PATH": f"{tools}:{os.environ['PATH']}", "KAEL_NO_INSTALL": ""}
     result = shell(
         checkout, "need_packages no-such-tool\nsay_it_takes_minutes\nneed_packages bash", env=settings
     )
@@ -125,6 +128,7 @@ def test_a_terminal_shows_how_far_a_step_is(checkout):
             "-c",
             f". {library}\nstep demo 'Making it' sh -c 'echo half; cat {checkout}/go-on'\nsay done",
         ],
+        env=ENVIRONMENT,
         stderr=terminal,
         stdin=subprocess.DEVNULL,
     ) as process:
