@@ -9,6 +9,7 @@
 #include "kael/threads.h"
 
 #include "base/half.h"
+#include "tensor/blocks.h"
 
 namespace kael {
 
@@ -96,11 +97,9 @@ template <typename To, typename From>
 void convert(const std::byte* source, std::int64_t count, std::byte* target) {
     const From* from = reinterpret_cast<const From*>(source);
     To* to = reinterpret_cast<To*>(target);
-    parallel_for(0, count, kConvertGrain, [&](std::int64_t first, std::int64_t last) {
-        for (std::int64_t i = first; i < last; ++i) {
-            to[i] = store<To>(load(from[i]));
-        }
-    });
+    for (std::int64_t i = 0; i < count; ++i) {
+        to[i] = store<To>(load(from[i]));
+    }
 }
 
 template <typename T>
@@ -135,6 +134,16 @@ void with_type(DType dtype, Body&& body) {
 
 } // namespace
 
+void convert_elements(DType from, const std::byte* source, std::int64_t count, DType to,
+                      std::byte* target) {
+    with_type(from, [&](auto source_type) {
+        with_type(to, [&](auto target_type) {
+            convert<typename decltype(target_type)::Type, typename decltype(source_type)::Type>(
+                source, count, target);
+        });
+    });
+}
+
 Tensor Tensor::to(DType dtype) const {
     KAEL_CHECK(defined(), "an undefined tensor");
     if (dtype == body_->dtype) {
@@ -142,11 +151,12 @@ Tensor Tensor::to(DType dtype) const {
     }
     Tensor result = empty(shape(), dtype);
     const Tensor source = contiguous();
-    with_type(body_->dtype, [&](auto from) {
-        with_type(dtype, [&](auto to) {
-            convert<typename decltype(to)::Type, typename decltype(from)::Type>(
-                source.data_ptr_raw(), numel(), result.storage()->data());
-        });
+    const DType from = body_->dtype;
+    const std::byte* const source_bytes = source.data_ptr_raw();
+    std::byte* const target_bytes = result.storage()->data();
+    parallel_for(0, numel(), kConvertGrain, [&](std::int64_t first, std::int64_t last) {
+        convert_elements(from, source_bytes + first * item_size(from), last - first, dtype,
+                         target_bytes + first * item_size(dtype));
     });
     return result;
 }

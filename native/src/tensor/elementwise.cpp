@@ -1,0 +1,354 @@
+#include "kael/elementwise.h"
+
+#include <cstring>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "kael/error.h"
+#include "kael/threads.h"
+
+#include "tensor/blocks.h"
+#include "tensor/elementwise_kernels.h"
+#include "tensor/operator.h"
+#include "tensor/overlap.h"
+
+namespace kael {
+
+namespace {
+
+// Elements that a thread must have for it to be worth waking.
+constexpr std::int64_t kGrain = 16384;
+
+constexpr int kMaxArity = 3;
+
+struct Computation {
+    DType common;  // the operands are rounded to it
+    DType compute; // what the kernel works on
+    DType produced;
+    DType result;
+    ElementwiseKernel kernel;
+};
+
+DType compute_type(DType common) {
+    if (!is_floating_point(common)) {
+        return DType::int64;
+    }
+    return common == DType::float64 ? DType::float64 : DType::float32;
+}
+
+Computation plan(const ElementwiseRow& row, std::span<const Operand> operands) {
+    Computation plan{};
+    plan.common = result_type(operands);
+    KAEL_CHECK(row.bools == Bools::accepted || plan.common != DType::boolean,
+               row.name << ": operands of dtype bool, expected numbers");
+    if (row.result == ResultKind::real && !is_floating_point(plan.common)) {
+        plan.common = kDefaultFloat;
+    }
+    plan.compute = compute_type(plan.common);
+    plan.kernel = plan.compute == DType::float32   ? row.kernels.float32
+                  : plan.compute == DType::float64 ? row.kernels.float64
+                                                   : row.kernels.int64;
+    KAEL_CHECK(plan.kernel != nullptr, row.name << ": operands of dtype " << name(plan.common)
+                                                << ", expected a floating-point one");
+    plan.result = row.result == ResultKind::boolean ? DType::boolean : plan.common;
+    plan.produced = row.result == ResultKind::boolean ? DType::boolean : plan.compute;
+    return plan;
+}
+
+// The number as a tensor that holds all of its digits.
+Tensor tensor_of(const Scalar& number) {
+    return std::visit(
+        [](auto value) {
+            using T = decltype(value);
+            constexpr DType kType = std::is_same_v<T, bool>     ? DType::boolean
+                                    : std::is_same_v<T, double> ? DType::float64
+                                                                : DType::int64;
+            return Tensor::from_bytes(&value, sizeof(value), {}, kType);
+        },
+        number);
+}
+
+// An integer that the dtype does not hold would become another one.
+void check_fits(const std::string& operation, const Scalar& number, DType dtype) {
+    const std::int64_t* const integer = std::get_if<std::int64_t>(&number);
+    if (integer == nullptr || is_floating_point(dtype)) {
+        return;
+    }
+    const std::int64_t digits = 8 * item_size(dtype) - (dtype == DType::uint8 ? 0 : 1);
+    const std::int64_t most =
+        digits == 63 ? std::numeric_limits<std::int64_t>::max() : (std::int64_t{1} << digits) - 1;
+    const std::int64_t least = dtype == DType::uint8 ? 0 : -most - 1;
+    KAEL_CHECK(*integer >= least && *integer <= most,
+               operation << ": the number " << *integer << " does not fit the dtype " << name(dtype)
+                         << ", expected " << least << " to " << most);
+}
+
+// One operand, ready to be read.
+struct Input {
+    Tensor tensor;
+    DType rounded; // what its elements are rounded to before the kernel's type
+    DType wanted;
+};
+
+void check_integers(const ElementwiseRow& row, const Input& input) {
+    const Elements elements(input.tensor);
+    parallel_for(0, input.tensor.numel(), kGrain, [&](std::int64_t begin, std::int64_t end) {
+        BlockReader reader(elements, input.tensor.data_ptr_raw(), input.rounded, input.wanted);
+        for_each_block(begin, end, [&](std::int64_t first, std::int64_t count) {
+            const auto* const values =
+                reinterpret_cast<const std::int64_t*>(reader.read(first, count));
+            for (std::int64_t i = 0; i < count; ++i) {
+                KAEL_CHECK(row.rule != IntegerRule::not_zero || values[i] != 0,
+                           row.name << ": an integer divided by 0 (of dtype " << name(input.rounded)
+                                    << ")");
+                KAEL_CHECK(row.rule != IntegerRule::not_negative || values[i] >= 0,
+                           row.name << ": an integer to the power " << values[i]
+                                    << ", expected 0 or more, or a floating-point dtype");
+            }
+        });
+    });
+}
+
+std::vector<Input> make_inputs(const ElementwiseRow& row, std::span<const Operand> operands,
+                               const Computation& plan, bool has_results) {
+    std::vector<Input> inputs;
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+        const Operand& operand = operands[i];
+        const bool condition = row.first_is_condition && i == 0;
+        Input input;
+        input.wanted = condition ? DType::boolean : plan.compute;
+        if (operand.is_number()) {
+            if (!condition && row.result != ResultKind::boolean) {
+                check_fits(row.name, operand.number(), plan.common);
+            }
+            input.tensor = tensor_of(operand.number());
+            input.rounded = input.wanted;
+        } else {
+            input.tensor = operand.tensor();
+            input.rounded = condition ? DType::boolean : plan.common;
+        }
+        inputs.push_back(std::move(input));
+    }
+    if (row.rule != IntegerRule::none && plan.compute == DType::int64 && has_results) {
+        check_integers(row, inputs[1]);
+    }
+    return inputs;
+}
+
+// Writes the result over the elements of `target`, whose storage may be written.
+void run(const Computation& plan, const std::vector<Input>& inputs, const Tensor& target,
+         bool in_place) {
+    std::vector<Elements> elements;
+    for (const Input& input : inputs) {
+        elements.emplace_back(input.tensor, target.shape());
+    }
+    const Elements results(target);
+    std::byte* const base = target.storage()->data() + target.offset() * item_size(target.dtype());
+    parallel_for(0, target.numel(), kGrain, [&](std::int64_t begin, std::int64_t end) {
+        std::vector<BlockReader> readers;
+        readers.reserve(inputs.size());
+        for (std::size_t i = 0; i < inputs.size(); ++i) {
+            readers.emplace_back(elements[i], inputs[i].tensor.data_ptr_raw(), inputs[i].rounded,
+                                 inputs[i].wanted);
+        }
+        BlockWriter writer(results, base, plan.produced, in_place);
+        for_each_block(begin, end, [&](std::int64_t first, std::int64_t count) {
+            const std::byte* blocks[kMaxArity] = {};
+            for (std::size_t i = 0; i < readers.size(); ++i) {
+                blocks[i] = readers[i].read(first, count);
+            }
+            plan.kernel(blocks, writer.prepare(first, count), count);
+            writer.commit();
+        });
+    });
+}
+
+Shape result_shape(std::span<const Operand> operands, const std::string& name) {
+    std::vector<Shape> shapes;
+    for (const Operand& operand : operands) {
+        KAEL_CHECK(operand.is_number() || operand.tensor().defined(),
+                   name << ": an undefined tensor");
+        shapes.push_back(operand.shape());
+    }
+    return broadcast_shapes(shapes, name);
+}
+
+Computation checked_plan(const ElementwiseRow& row, std::span<const Operand> operands) {
+    if (!row.first_is_condition) {
+        return plan(row, operands);
+    }
+    KAEL_CHECK(operands[0].dtype() == DType::boolean, row.name << ": a condition of dtype "
+                                                               << name(operands[0].dtype())
+                                                               << ", expected bool");
+    return plan(row, operands.subspan(1));
+}
+
+Tensor evaluate(const ElementwiseRow& row, std::span<const Operand> operands) {
+    const Shape shape = result_shape(operands, row.name);
+    const Computation computation = checked_plan(row, operands);
+    Tensor result = Tensor::empty(shape, computation.result);
+    const std::vector<Input> inputs = make_inputs(row, operands, computation, result.numel() > 0);
+    run(computation, inputs, result, false);
+    return result;
+}
+
+// What every in-place operator asks of the tensor that it writes.
+void check_destination(const Tensor& tensor, const Shape& shape, const std::string& name) {
+    KAEL_CHECK(shape == tensor.shape(), name << ": a result of shape " << to_string(shape)
+                                             << " does not fit into a tensor of shape "
+                                             << to_string(tensor.shape()));
+    KAEL_CHECK(has_distinct_elements(tensor),
+               name << ": several elements of the tensor of shape " << to_string(shape)
+                    << " and strides " << to_string(tensor.strides())
+                    << " share memory (it was expanded): write into a clone");
+    const Storage& storage = *tensor.storage();
+    KAEL_CHECK(!storage.is_read_only(),
+               name << ": the tensor's memory is read-only: "
+                    << (storage.origin().empty() ? "borrowed" : storage.origin()));
+}
+
+void write_over(const std::string& name, const Computation& computation, std::vector<Input> inputs,
+                Tensor& target, const Shape& shape) {
+    check_destination(target, shape, name);
+    for (Input& input : inputs) {
+        if (spoils(target, input.tensor)) {
+            input.tensor = input.tensor.clone();
+        }
+    }
+    run(computation, inputs, target, true);
+    target.storage()->bump_version();
+}
+
+void evaluate_in_place(const ElementwiseRow& row, Tensor& target,
+                       std::span<const Operand> operands) {
+    const std::string own_name = std::string(row.name) + "_";
+    const Shape shape = result_shape(operands, own_name);
+    const Computation computation = checked_plan(row, operands);
+    KAEL_CHECK(computation.result == DType::boolean ||
+                   can_store(computation.result, target.dtype()),
+               own_name << ": a result of dtype " << name(computation.result)
+                        << " does not fit into a tensor of dtype " << name(target.dtype()));
+    write_over(own_name, computation, make_inputs(row, operands, computation, target.numel() > 0),
+               target, shape);
+}
+
+const ElementwiseRow& row_of(std::string_view name) {
+    for (const ElementwiseRow& row : elementwise_rows()) {
+        if (row.name == name) {
+            return row;
+        }
+    }
+    KAEL_CHECK_AS(ErrorCode::internal, false, "no elementwise operator " << name);
+    __builtin_unreachable();
+}
+
+template <std::size_t Bytes>
+void copy_bytes(const std::byte* const* inputs, std::byte* output, std::int64_t count) {
+    std::memcpy(output, inputs[0], static_cast<std::size_t>(count) * Bytes);
+}
+
+ElementwiseKernel copy_kernel(std::int64_t item_bytes) {
+    switch (item_bytes) {
+    case 1:
+        return copy_bytes<1>;
+    case 2:
+        return copy_bytes<2>;
+    case 4:
+        return copy_bytes<4>;
+    default:
+        return copy_bytes<8>;
+    }
+}
+
+std::vector<Operand> all_operands(const Arguments& arguments) {
+    std::vector<Operand> operands;
+    for (std::size_t i = 0; i < arguments.size(); ++i) {
+        operands.push_back(arguments.operand(i));
+    }
+    return operands;
+}
+
+} // namespace
+
+#define KAEL_DEFINE_UNARY(name)                                                                    \
+    Tensor name(const Operand& x) {                                                                \
+        static const ElementwiseRow& row = row_of(#name);                                          \
+        return evaluate(row, std::initializer_list<Operand>{x});                                   \
+    }                                                                                              \
+    Tensor& name##_(Tensor& x) {                                                                   \
+        static const ElementwiseRow& row = row_of(#name);                                          \
+        evaluate_in_place(row, x, std::initializer_list<Operand>{x});                              \
+        return x;                                                                                  \
+    }
+KAEL_UNARY_OPERATORS(KAEL_DEFINE_UNARY)
+#undef KAEL_DEFINE_UNARY
+
+#define KAEL_DEFINE_BINARY(name)                                                                   \
+    Tensor name(const Operand& x, const Operand& y) {                                              \
+        static const ElementwiseRow& row = row_of(#name);                                          \
+        return evaluate(row, std::initializer_list<Operand>{x, y});                                \
+    }                                                                                              \
+    Tensor& name##_(Tensor& x, const Operand& y) {                                                 \
+        static const ElementwiseRow& row = row_of(#name);                                          \
+        evaluate_in_place(row, x, std::initializer_list<Operand>{x, y});                           \
+        return x;                                                                                  \
+    }
+KAEL_BINARY_OPERATORS(KAEL_DEFINE_BINARY)
+#undef KAEL_DEFINE_BINARY
+
+Tensor clamp(const Operand& x, const Operand& least, const Operand& most) {
+    return evaluate(row_of("clamp"), std::initializer_list<Operand>{x, least, most});
+}
+
+Tensor& clamp_(Tensor& x, const Operand& least, const Operand& most) {
+    evaluate_in_place(row_of("clamp"), x, std::initializer_list<Operand>{x, least, most});
+    return x;
+}
+
+Tensor where(const Operand& condition, const Operand& x, const Operand& y) {
+    return evaluate(row_of("where"), std::initializer_list<Operand>{condition, x, y});
+}
+
+Tensor& copy_(Tensor& x, const Operand& source) {
+    const std::string own_name = "copy_";
+    const Operand operands[] = {x, source};
+    const Shape shape = result_shape(operands, own_name);
+    if (source.is_number()) {
+        check_fits(own_name, source.number(), x.dtype());
+    }
+    const Tensor read = source.is_number() ? tensor_of(source.number()) : source.tensor();
+    const Computation computation = {x.dtype(), x.dtype(), x.dtype(), x.dtype(),
+                                     copy_kernel(item_size(x.dtype()))};
+    write_over(own_name, computation, {{read, x.dtype(), x.dtype()}}, x, shape);
+    return x;
+}
+
+std::vector<Operator> elementwise_operators() {
+    std::vector<Operator> operators;
+    for (const ElementwiseRow& row : elementwise_rows()) {
+        const auto arity = static_cast<std::size_t>(row.arity);
+        operators.push_back({row.name, [&row, arity](const Arguments& arguments) {
+                                 arguments.check_count(arity, arity);
+                                 return std::vector<Tensor>{evaluate(row, all_operands(arguments))};
+                             }});
+        if (!row.first_is_condition) {
+            operators.push_back(
+                {std::string(row.name) + "_", [&row, arity](const Arguments& arguments) {
+                     arguments.check_count(arity, arity);
+                     Tensor target = arguments.tensor(0);
+                     evaluate_in_place(row, target, all_operands(arguments));
+                     return std::vector<Tensor>{};
+                 }});
+        }
+    }
+    operators.push_back({"copy_", [](const Arguments& arguments) {
+                             arguments.check_count(2, 2);
+                             Tensor target = arguments.tensor(0);
+                             copy_(target, arguments.operand(1));
+                             return std::vector<Tensor>{};
+                         }});
+    return operators;
+}
+
+} // namespace kael
