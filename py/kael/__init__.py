@@ -12,7 +12,8 @@ two threads may use two objects at the same time, always; what one object allows
 library is loaded at first use, from ``KAEL_LIBRARY``, the installed package or the checkout's ``build/cpu``.
 """
 
-from kael import _early  # noqa: F401  # before NumPy is imported
+from kael import _early  # noqa: F401, I001  # before NumPy is imported
+from kael import _indexing, _operators  # noqa: F401  # what a Tensor can do
 from kael._errors import Error, ErrorCode
 from kael._generation import FinishReason, Generation
 from kael._gpt import GPT, GPTConfig, sample_next
@@ -31,6 +32,8 @@ from kael._tokenizer import BpeTokenizer
 
 __version__ = package_version()
 del package_version
+
+globals().update(_operators.FUNCTIONS)
 
 __all__ = [
     "GPT",
@@ -54,3 +57,5 @@ __all__ = [
     "set_num_threads",
     "tensor",
 ]
+__all__ += _operators.FUNCTIONS
+__all__.sort(key=lambda name: (not name.isupper(), not name[0].isupper(), name))

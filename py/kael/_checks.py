@@ -30,7 +30,7 @@ def integer(name: str, value: Any, low: int, high: int) -> int:
     except TypeError:
         raise TypeError(f"{name} must be an integer, not {_kind(value)}") from None
     if not low <= number <= high:
-        raise Error(f"{name} is {_short(number)}, expected {low} to {high}")
+        raise Error(f"{name} is {short(number)}, expected {low} to {high}")
     return number
 
 
@@ -178,6 +178,6 @@ def _kind(value: Any) -> str:
     return "None" if value is None else type(value).__name__
 
 
-def _short(number: int) -> str:
+def short(number: int) -> str:
     """A number as people write it; one with thousands of digits only by its size."""
     return str(number) if number.bit_length() <= 256 else f"a number of {number.bit_length()} bits"

@@ -36,6 +36,9 @@ DTYPES = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "int8",
 LOAD_COPY = 0
 LOAD_MAPPED = 1
 
+# kael_argument_kind, in order.
+ARGUMENT_KINDS = ("none", "tensor", "tensors", "bool", "integer", "real", "integers")
+
 # kael_activation, in order.
 ACTIVATIONS = ("gelu_tanh", "gelu_erf", "relu")
 
@@ -84,6 +87,20 @@ class TensorInfo(Structure):
         ("data", c_void_p),
         ("is_contiguous", c_uint8),
         ("is_read_only", c_uint8),
+    ]
+
+
+class Argument(Structure):
+    """``kael_argument``."""
+
+    _fields_ = [
+        ("kind", c_int32),
+        ("count", c_int64),
+        ("tensor", POINTER(TensorHandle)),
+        ("tensors", POINTER(POINTER(TensorHandle))),
+        ("integers", POINTER(c_int64)),
+        ("integer", c_int64),
+        ("real", c_double),
     ]
 
 
@@ -202,6 +219,12 @@ FUNCTIONS: dict[str, Signature] = {
     "kael_tensor_describe": _kept(_STATUS, _tensor, POINTER(TensorInfo)),
     "kael_tensor_view": _kept(_STATUS, _tensor, Int64Pointer, c_int32, POINTER(_tensor)),
     "kael_tensor_free": _released(None, _tensor),
+    # Operators
+    "kael_apply": _either(
+        _STATUS, c_char_p, c_int64, POINTER(Argument), c_int64, POINTER(_tensor), c_int64, Int64Pointer
+    ),
+    "kael_operator_count": _kept(None, Int64Pointer),
+    "kael_operator_name": _kept(_STATUS, c_int64, POINTER(TextPointer), Int64Pointer),
     # Named tensors and safetensors files
     "kael_safetensors_load": _released(_STATUS, c_char_p, c_int64, c_int32, POINTER(_map)),
     "kael_safetensors_save": _released(_STATUS, _map, c_char_p, c_int64),

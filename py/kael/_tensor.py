@@ -26,6 +26,9 @@ _NUMPY_TYPES: dict[str, np.dtype[Any]] = {
 _ITEM_SIZES = {"bfloat16": 2, **{name: dtype.itemsize for name, dtype in _NUMPY_TYPES.items()}}
 
 
+_HandlePointer = ctypes.POINTER(_signatures.TensorHandle)
+
+
 class Tensor(NotCopied):
     """An n-dimensional array in the memory of the library. Made by :func:`kael.tensor`, by loading a file, by
     a model.
@@ -35,6 +38,10 @@ class Tensor(NotCopied):
 
     __module__ = "kael"
     __slots__ = ("_dtype", "_info", "_owned")
+    # Two tensors are never the same dictionary key: == compares their elements.
+    __hash__ = object.__hash__
+    # NumPy leaves `array + tensor` to the tensor, which says what is wrong with it.
+    __array_priority__ = 1000
     _dtype: str
     _info: Any
     _owned: Owned
@@ -47,14 +54,28 @@ class Tensor(NotCopied):
         """The tensor whose handle ``call``, a function of the library, writes to the pointer that it is
         given.
         """
-        handle = ctypes.POINTER(_signatures.TensorHandle)()
-        self = object.__new__(cls)
-        self._owned = Owned(handle, native().released.kael_tensor_free, "tensor")
-        check_status(call(ctypes.byref(handle)))
-        self._info = _signatures.sized(_signatures.TensorInfo)
-        check_status(native().kept.kael_tensor_describe(handle, ctypes.byref(self._info)))
-        self._dtype = _signatures.DTYPES[self._info.dtype]
-        return self
+        (tensor,) = cls._filled(1, call)
+        return tensor
+
+    @classmethod
+    def _filled(cls, count: int, call: Callable[[Any], int]) -> list[Tensor]:
+        """The tensors whose handles ``call`` writes to the ``count`` pointers that it is given."""
+        handles = (_HandlePointer * count)()
+        tensors = []
+        for index in range(count):
+            # The entry itself, not a copy: see Owned.
+            entry = _HandlePointer.from_buffer(handles, index * ctypes.sizeof(_HandlePointer))
+            tensor = object.__new__(cls)
+            tensor._owned = Owned(entry, native().released.kael_tensor_free, "tensor")
+            tensors.append(tensor)
+        check_status(call(handles))
+        for tensor in tensors:
+            tensor._info = _signatures.sized(_signatures.TensorInfo)
+            check_status(
+                native().kept.kael_tensor_describe(tensor._owned.pointer(), ctypes.byref(tensor._info))
+            )
+            tensor._dtype = _signatures.DTYPES[tensor._info.dtype]
+        return tensors
 
     @property
     def dtype(self) -> str:
@@ -123,10 +144,6 @@ class Tensor(NotCopied):
                 ErrorCode.UNSUPPORTED,
             )
         return self._view(_NUMPY_TYPES[self._dtype])
-
-    def float(self) -> Tensor:
-        """As float32: itself when it is that already, else a converted copy."""
-        return self if self._dtype == "float32" else tensor(self._readable().astype(np.float32))
 
     def tolist(self) -> Any:
         """The elements as nested lists of Python numbers; a number for a tensor without dimensions."""

@@ -20,6 +20,7 @@ HANDLES = {
 }
 STRUCTS = {
     "kael_tensor_info": _signatures.TensorInfo,
+    "kael_argument": _signatures.Argument,
     "kael_gpt_config": _signatures.GptConfig,
     "kael_generate_options": _signatures.GenerateOptions,
     "kael_generate_result": _signatures.GenerateResult,
@@ -116,6 +117,7 @@ def test_constants_are_those_of_the_header(header):
     for code in _errors.ErrorCode:
         assert constants.pop(f"KAEL_{code.name}") == code
     take("KAEL_", _signatures.DTYPES)
+    take("KAEL_ARGUMENT_", _signatures.ARGUMENT_KINDS)
     take("KAEL_", _signatures.ACTIVATIONS)
     take("KAEL_FINISH_", [reason.name for reason in _generation._FINISH_REASONS])
     assert constants.pop("KAEL_LOAD_COPY") == _signatures.LOAD_COPY

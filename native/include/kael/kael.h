@@ -150,6 +150,48 @@ KAEL_API kael_status kael_tensor_view(const kael_tensor* tensor, const int64_t* 
 /* May be called from any thread, also from a finalizer. */
 KAEL_API void kael_tensor_free(kael_tensor* tensor);
 
+/* ---- Operators
+ * ---------------------------------------------------------------------------------------------------
+ */
+
+typedef int32_t kael_argument_kind;
+enum {
+    KAEL_ARGUMENT_NONE = 0, /* left out: the operator's default */
+    KAEL_ARGUMENT_TENSOR = 1,
+    KAEL_ARGUMENT_TENSORS = 2, /* tensors[0] to tensors[count - 1] */
+    KAEL_ARGUMENT_BOOL = 3,    /* `integer`, 0 or 1 */
+    KAEL_ARGUMENT_INTEGER = 4, /* a dtype too */
+    KAEL_ARGUMENT_REAL = 5,
+    KAEL_ARGUMENT_INTEGERS = 6 /* integers[0] to integers[count - 1] */
+};
+
+/* One argument of an operator: the kind, and the fields that it names. Never grows. */
+typedef struct kael_argument {
+    kael_argument_kind kind;
+    int64_t count;
+    kael_tensor* tensor;
+    kael_tensor** tensors;
+    const int64_t* integers;
+    int64_t integer;
+    double real;
+} kael_argument;
+
+/*
+ * Applies the operator of that name (docs/tensors.md lists all, with their arguments in order) and
+ * writes its results, new handles, to results[0] on; *count is how many there are. More results
+ * than `capacity` are an error. A name that ends in "_" writes its first argument and has no
+ * results. Tensors that an operator only reads may be read by other threads at the same time.
+ * Promotion of dtypes and broadcasting of shapes are part of the operator; a number is promoted as
+ * a number and not as a tensor.
+ */
+KAEL_API kael_status kael_apply(const char* name, int64_t name_length,
+                                const kael_argument* arguments, int64_t argument_count,
+                                kael_tensor** results, int64_t capacity, int64_t* count);
+
+/* The names of all operators, by index in [0, *count). Static storage. */
+KAEL_API void kael_operator_count(int64_t* count);
+KAEL_API kael_status kael_operator_name(int64_t index, const char** name, int64_t* name_length);
+
 /* ---- Named tensors and safetensors files
  * ------------------------------------------------------------------------- */
 

@@ -109,6 +109,73 @@ static const char* in_folder(const char* folder, const char* name) {
     return path;
 }
 
+static kael_argument tensor_argument(kael_tensor* tensor) {
+    kael_argument argument = {KAEL_ARGUMENT_TENSOR, 0, NULL, NULL, NULL, 0, 0};
+    argument.tensor = tensor;
+    return argument;
+}
+
+static void operators(void) {
+    const float numbers[2] = {1, 2};
+    const int64_t shape[1] = {2};
+    kael_tensor* x = NULL;
+    CHECK_OK(kael_tensor_from_bytes(KAEL_FLOAT32, shape, 1, numbers, 8, &x));
+    kael_argument arguments[2] = {tensor_argument(x),
+                                  {KAEL_ARGUMENT_REAL, 0, NULL, NULL, NULL, 0, 0.5}};
+    kael_tensor* sum = NULL;
+    int64_t count = -1;
+    CHECK_OK(kael_apply("add", 3, arguments, 2, &sum, 1, &count));
+    CHECK(count == 1);
+    kael_tensor_info info = {0};
+    info.struct_size = (int64_t)sizeof info;
+    CHECK_OK(kael_tensor_describe(sum, &info));
+    CHECK(info.dtype == KAEL_FLOAT32 && ((const float*)info.data)[1] == 2.5F);
+    kael_tensor_free(sum);
+    CHECK_OK(kael_apply("mul_", 4, arguments, 2, NULL, 0, &count));
+    CHECK(count == 0);
+    CHECK_OK(kael_tensor_describe(x, &info));
+    CHECK(((const float*)info.data)[1] == 1.0F);
+
+    kael_tensor* const untouched = x;
+    sum = untouched;
+    CHECK_REFUSED(kael_apply("add", 3, arguments, 2, &sum, 0, &count));
+    CHECK(strstr(kael_last_error_message(NULL), "add: 1 results, and room for 0") != NULL);
+    CHECK(kael_apply("ad", 2, arguments, 2, &sum, 1, &count) == KAEL_NOT_FOUND);
+    CHECK_REFUSED(kael_apply("add", 3, arguments, 1, &sum, 1, &count));
+    CHECK_REFUSED(kael_apply("add", 3, arguments, -1, &sum, 1, &count));
+    CHECK_REFUSED(kael_apply("add", 3, NULL, 2, &sum, 1, &count));
+    CHECK_REFUSED(kael_apply("add", 3, arguments, 2, NULL, 1, &count));
+    CHECK_REFUSED(kael_apply("add", 3, arguments, 2, &sum, 1, NULL));
+    CHECK_REFUSED(kael_apply(NULL, 3, arguments, 2, &sum, 1, &count));
+    arguments[1].kind = KAEL_ARGUMENT_INTEGERS + 1;
+    CHECK_REFUSED(kael_apply("add", 3, arguments, 2, &sum, 1, &count));
+    CHECK(strstr(kael_last_error_message(NULL), "add: argument 2 is of the unknown kind 7") !=
+          NULL);
+    arguments[1].kind = KAEL_ARGUMENT_INTEGERS;
+    arguments[1].count = -1;
+    CHECK_REFUSED(kael_apply("add", 3, arguments, 2, &sum, 1, &count));
+    arguments[1].count = 1;
+    CHECK_REFUSED(kael_apply("add", 3, arguments, 2, &sum, 1, &count));
+    arguments[1].kind = KAEL_ARGUMENT_TENSORS;
+    CHECK_REFUSED(kael_apply("add", 3, arguments, 2, &sum, 1, &count));
+    arguments[1] = tensor_argument(NULL);
+    CHECK_REFUSED(kael_apply("add", 3, arguments, 2, &sum, 1, &count));
+    CHECK(sum == untouched);
+    kael_tensor_free(x);
+
+    const char* name = NULL;
+    int64_t length = 0;
+    kael_operator_count(&count);
+    kael_operator_count(NULL);
+    CHECK(count > 0);
+    CHECK_OK(kael_operator_name(count - 1, &name, &length));
+    CHECK(length == (int64_t)strlen(name));
+    CHECK_REFUSED(kael_operator_name(count, &name, &length));
+    CHECK_REFUSED(kael_operator_name(-1, &name, &length));
+    CHECK_REFUSED(kael_operator_name(0, NULL, &length));
+    CHECK_REFUSED(kael_operator_name(0, &name, NULL));
+}
+
 static void named_tensors(const char* folder) {
     const int64_t shape[1] = {2};
     const int64_t values[2] = {7, -8};
@@ -493,6 +560,7 @@ int main(int argument_count, char** arguments) {
     version_and_errors();
     settings();
     tensors();
+    operators();
     named_tensors(arguments[1]);
     tokenizer(arguments[1]);
     model();
