@@ -284,9 +284,7 @@ def _bools_only(name: str, *operands: Any) -> None:
     for operand in operands:
         dtype = operand.dtype if isinstance(operand, Tensor) else type(operand).__name__
         if dtype not in ("bool", "bool_"):
-            raise Error(
-                f"{name} of {dtype}, expected bool: logical_and, logical_or and the like take all"
-            )
+            raise Error(f"{name} of {dtype}, expected bool: logical_and, logical_or and the like take all")
 
 
 def _define_bool_sign(sign: str, symbol: str, name: str) -> None:

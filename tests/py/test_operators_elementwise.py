@@ -94,7 +94,7 @@ def test_operators_of_two_operands_are_those_of_pytorch(name, data):
     if name == "pow" and common in layouts.INTEGERS and isinstance(second, kael.Tensor):
         second = without(second, lambda array: array < 0, 2)  # refused here, 0 in PyTorch
     if common in ("float16", "bfloat16"):
-        # PyTorch computes with what a tensor without dimensions holds, not with its value in the common dtype.
+        # PyTorch does not round a tensor without dimensions to the common dtype.
         first, second = (
             x.to(common) if isinstance(x, kael.Tensor) and x.ndim == 0 else x for x in (first, second)
         )

@@ -62,6 +62,8 @@ struct Operator {
 // Every operator: one function for each file that defines some.
 [[nodiscard]] std::vector<Operator> elementwise_operators();
 [[nodiscard]] std::vector<Operator> view_operators();
+[[nodiscard]] std::vector<Operator> reduce_operators();
+[[nodiscard]] std::vector<Operator> along_operators();
 
 // not_found for a name that none has.
 [[nodiscard]] const Operator& find_operator(std::string_view name);

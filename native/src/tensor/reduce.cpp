@@ -1,0 +1,352 @@
+#include "kael/reduce.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <string>
+
+#include "kael/error.h"
+#include "kael/promotion.h"
+#include "kael/threads.h"
+
+#include "tensor/blocks.h"
+#include "tensor/dimensions.h"
+#include "tensor/operator.h"
+#include "tensor/reductions.h"
+
+namespace kael {
+
+namespace {
+
+// Elements of a row that one thread reduces in one go. A power of two of blocks, so that pieces are
+// joined as if the row had none.
+constexpr std::int64_t kPiece = 32 * kBlock;
+// Rows that are read side by side: where the rows are what is next to each other in memory, these
+// share cache lines.
+constexpr std::int64_t kRows = 16;
+// Elements that a thread must have for it to be worth waking.
+constexpr std::int64_t kGrain = 16384;
+
+// Joins parts in pairs: two of one block each, two of two, and so on, as a binary counter carries.
+template <typename Reduction>
+class Pairwise {
+public:
+    using State = typename Reduction::State;
+
+    void add(const Reduction& reduction, State part) {
+        std::size_t level = 0;
+        for (; (count_ >> level & 1) != 0; ++level) {
+            part = reduction.combine(levels_[level], part);
+        }
+        levels_[level] = part;
+        ++count_;
+    }
+
+    // Of all parts. There must be one.
+    [[nodiscard]] State total(const Reduction& reduction) const {
+        std::size_t level = 0;
+        while ((count_ >> level & 1) == 0) {
+            ++level;
+        }
+        State state = levels_[level];
+        for (++level; count_ >> level != 0; ++level) {
+            if ((count_ >> level & 1) != 0) {
+                state = reduction.combine(levels_[level], state);
+            }
+        }
+        return state;
+    }
+
+private:
+    std::array<State, 64> levels_;
+    std::uint64_t count_ = 0;
+};
+
+// What is reduced: `rows` rows of `length` elements, in the order of `elements`.
+struct Rows {
+    Tensor tensor;
+    std::int64_t rows;
+    std::int64_t length;
+    Shape shape; // of the result
+};
+
+Rows rows_of(const Tensor& x, const std::vector<int>& dimensions, bool keep) {
+    std::vector<int> order;
+    Rows result{{}, 1, 1, {}};
+    for (int i = 0; i < x.rank(); ++i) {
+        const bool reduced = std::binary_search(dimensions.begin(), dimensions.end(), i);
+        const std::int64_t size = x.shape()[static_cast<std::size_t>(i)];
+        if (!reduced) {
+            order.push_back(i);
+            result.rows *= size;
+        } else {
+            result.length *= size;
+        }
+        if (keep || !reduced) {
+            result.shape.push_back(reduced ? 1 : size);
+        }
+    }
+    order.insert(order.end(), dimensions.begin(), dimensions.end());
+    result.tensor = x.permute(order);
+    return result;
+}
+
+template <typename T>
+constexpr DType kDTypeOf = std::is_same_v<T, float>          ? DType::float32
+                           : std::is_same_v<T, double>       ? DType::float64
+                           : std::is_same_v<T, std::int64_t> ? DType::int64
+                                                             : DType::boolean;
+
+// One result for each row, of the type that the reduction finishes with. The elements are read as
+// T, rounded to `common` before.
+template <typename T, typename Reduction>
+Tensor reduce_rows(const Rows& rows, DType common, const Reduction& reduction) {
+    using State = typename Reduction::State;
+    using Finished = decltype(reduction.finish(State{}, 0));
+    using Stored = std::conditional_t<std::is_same_v<Finished, bool>, std::uint8_t, Finished>;
+    Tensor result = Tensor::empty(rows.shape, kDTypeOf<Finished>);
+    if (rows.rows == 0) {
+        return result;
+    }
+    const std::int64_t pieces = std::max<std::int64_t>((rows.length + kPiece - 1) / kPiece, 1);
+    const std::int64_t groups = (rows.rows + kRows - 1) / kRows;
+    // bool has a vector of its own kind, which threads could not write side by side.
+    struct Part {
+        State state;
+    };
+    std::vector<Part> parts(static_cast<std::size_t>(rows.rows * pieces));
+    const Elements elements(rows.tensor);
+    const std::int64_t unit_elements =
+        std::min(rows.rows, kRows) * std::min(std::max<std::int64_t>(rows.length, 1), kPiece);
+    parallel_for(
+        0, groups * pieces, kGrain / unit_elements, [&](std::int64_t begin, std::int64_t end) {
+            BlockReader reader(elements, rows.tensor.data_ptr_raw(), common, kDTypeOf<T>);
+            for (std::int64_t unit = begin; unit < end && rows.length > 0; ++unit) {
+                const std::int64_t first_row = unit / pieces * kRows;
+                const std::int64_t last_row = std::min(first_row + kRows, rows.rows);
+                const std::int64_t piece = unit % pieces;
+                std::array<Pairwise<Reduction>, kRows> sums;
+                for_each_block(piece * kPiece, std::min((piece + 1) * kPiece, rows.length),
+                               [&](std::int64_t first, std::int64_t count) {
+                                   for (std::int64_t row = first_row; row < last_row; ++row) {
+                                       const T* const block = reinterpret_cast<const T*>(
+                                           reader.read(row * rows.length + first, count));
+                                       sums[static_cast<std::size_t>(row - first_row)].add(
+                                           reduction, reduction.block(block, count, first));
+                                   }
+                               });
+                for (std::int64_t row = first_row; row < last_row; ++row) {
+                    parts[static_cast<std::size_t>(row * pieces + piece)].state =
+                        sums[static_cast<std::size_t>(row - first_row)].total(reduction);
+                }
+            }
+        });
+    Stored* const out = reinterpret_cast<Stored*>(result.storage()->data());
+    for (std::int64_t row = 0; row < rows.rows; ++row) {
+        State state{};
+        if (rows.length > 0) {
+            Pairwise<Reduction> sum;
+            for (std::int64_t piece = 0; piece < pieces; ++piece) {
+                sum.add(reduction, parts[static_cast<std::size_t>(row * pieces + piece)].state);
+            }
+            state = sum.total(reduction);
+        }
+        out[row] = static_cast<Stored>(reduction.finish(state, rows.length));
+    }
+    return result;
+}
+
+template <typename T, typename Reduction>
+Tensor reduce_as(const std::string& name, const Tensor& x, const Over& over, DType result,
+                 const Reduction& reduction) {
+    const Rows rows = rows_of(x, wrap_dimensions(x, over.dimensions, name), over.keep);
+    KAEL_CHECK(!Reduction::kNeedsElements || rows.length > 0,
+               name << ": no element to choose from, in a tensor of shape "
+                    << to_string(x.shape()));
+    return reduce_rows<T>(rows, x.dtype(), reduction).to(result);
+}
+
+// make(T{}) is the reduction of floats of type T.
+template <typename Make>
+Tensor reduce_floats(const std::string& name, const Tensor& x, const Over& over, DType result,
+                     Make&& make) {
+    KAEL_CHECK(x.defined(), name << ": an undefined tensor");
+    KAEL_CHECK(is_floating_point(x.dtype()), name << ": a tensor of dtype " << kael::name(x.dtype())
+                                                  << ", expected a floating-point one");
+    return x.dtype() == DType::float64 ? reduce_as<double>(name, x, over, result, make(double{}))
+                                       : reduce_as<float>(name, x, over, result, make(float{}));
+}
+
+// Integers and bools, as int64, as well.
+template <typename Make>
+Tensor reduce(const std::string& name, const Tensor& x, const Over& over, DType result,
+              Make&& make) {
+    KAEL_CHECK(x.defined(), name << ": an undefined tensor");
+    return is_floating_point(x.dtype())
+               ? reduce_floats(name, x, over, result, make)
+               : reduce_as<std::int64_t>(name, x, over, result, make(std::int64_t{}));
+}
+
+DType sum_type(const Tensor& x) {
+    return is_floating_point(x.dtype()) ? x.dtype() : DType::int64;
+}
+
+Tensor variance(const std::string& name, const Tensor& x, const Over& over, double correction,
+                bool root) {
+    return reduce_floats(name, x, over, x.dtype(), [&](auto zero) {
+        reductions::Var<decltype(zero)> reduction;
+        reduction.correction = correction;
+        reduction.root = root;
+        return reduction;
+    });
+}
+
+Over over_one(std::optional<int> dimension, bool keep) {
+    return {dimension.has_value() ? std::vector<int>{*dimension} : std::vector<int>{}, keep};
+}
+
+} // namespace
+
+Tensor sum(const Tensor& x, const Over& over) {
+    return reduce("sum", x, over, sum_type(x),
+                  [](auto zero) { return reductions::Sum<decltype(zero)>{}; });
+}
+
+Tensor prod(const Tensor& x, const Over& over) {
+    return reduce("prod", x, over, sum_type(x),
+                  [](auto zero) { return reductions::Prod<decltype(zero)>{}; });
+}
+
+Tensor mean(const Tensor& x, const Over& over) {
+    return reduce_floats("mean", x, over, x.dtype(),
+                         [](auto zero) { return reductions::Mean<decltype(zero)>{}; });
+}
+
+Tensor var(const Tensor& x, const Over& over, double correction) {
+    return variance("var", x, over, correction, false);
+}
+
+Tensor std_deviation(const Tensor& x, const Over& over, double correction) {
+    return variance("std", x, over, correction, true);
+}
+
+Tensor norm(const Tensor& x, double p, const Over& over) {
+    using reductions::Extreme;
+    constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    const auto run = [&](auto make) { return reduce_floats("norm", x, over, x.dtype(), make); };
+    if (p == 2) {
+        return run([](auto zero) { return reductions::Norm2<decltype(zero)>{}; });
+    }
+    if (p == 1) {
+        return run([](auto zero) { return reductions::Norm1<decltype(zero)>{}; });
+    }
+    if (p == 0) {
+        return run([](auto zero) { return reductions::Norm0<decltype(zero)>{}; });
+    }
+    if (p == kInfinity) {
+        return run([](auto zero) { return Extreme<decltype(zero), reductions::Larger, true>{}; });
+    }
+    if (p == -kInfinity) {
+        return run([](auto zero) { return Extreme<decltype(zero), reductions::Smaller, true>{}; });
+    }
+    KAEL_CHECK(p == p, "norm: p is NaN, expected a number");
+    return run([p](auto zero) {
+        reductions::NormP<decltype(zero)> reduction;
+        reduction.p = p;
+        return reduction;
+    });
+}
+
+Tensor logsumexp(const Tensor& x, const Over& over) {
+    KAEL_CHECK(x.defined(), "logsumexp: an undefined tensor");
+    const Tensor floats = is_floating_point(x.dtype()) ? x : x.to(kDefaultFloat);
+    return reduce_floats("logsumexp", floats, over, floats.dtype(),
+                         [](auto zero) { return reductions::LogSumExp<decltype(zero)>{}; });
+}
+
+Tensor amax(const Tensor& x, const Over& over) {
+    return reduce("amax", x, over, x.dtype(), [](auto zero) {
+        return reductions::Extreme<decltype(zero), reductions::Larger>{};
+    });
+}
+
+Tensor amin(const Tensor& x, const Over& over) {
+    return reduce("amin", x, over, x.dtype(), [](auto zero) {
+        return reductions::Extreme<decltype(zero), reductions::Smaller>{};
+    });
+}
+
+Tensor any(const Tensor& x, const Over& over) {
+    return reduce("any", x, over, DType::boolean,
+                  [](auto zero) { return reductions::Any<decltype(zero)>{}; });
+}
+
+Tensor all(const Tensor& x, const Over& over) {
+    return reduce("all", x, over, DType::boolean,
+                  [](auto zero) { return reductions::All<decltype(zero)>{}; });
+}
+
+Tensor argmax(const Tensor& x, std::optional<int> dimension, bool keep) {
+    return reduce("argmax", x, over_one(dimension, keep), DType::int64, [](auto zero) {
+        return reductions::ArgExtreme<decltype(zero), reductions::Larger>{};
+    });
+}
+
+Tensor argmin(const Tensor& x, std::optional<int> dimension, bool keep) {
+    return reduce("argmin", x, over_one(dimension, keep), DType::int64, [](auto zero) {
+        return reductions::ArgExtreme<decltype(zero), reductions::Smaller>{};
+    });
+}
+
+std::vector<Operator> reduce_operators() {
+    // dimensions and keep, from `position` on.
+    const auto over = [](const Arguments& a, std::size_t position) {
+        return Over{a.is_absent(position) ? std::vector<int>{} : a.dimensions(position),
+                    !a.is_absent(position + 1) && a.flag(position + 1)};
+    };
+    std::vector<Operator> operators;
+    const auto plain = [&](const char* name, Tensor (*function)(const Tensor&, const Over&)) {
+        operators.push_back({name, [=](const Arguments& a) {
+                                 a.check_count(1, 3);
+                                 return std::vector<Tensor>{function(a.tensor(0), over(a, 1))};
+                             }});
+    };
+    plain("sum", sum);
+    plain("prod", prod);
+    plain("mean", mean);
+    plain("logsumexp", logsumexp);
+    plain("amax", amax);
+    plain("amin", amin);
+    plain("any", any);
+    plain("all", all);
+    const auto spread = [&](const char* name,
+                            Tensor (*function)(const Tensor&, const Over&, double)) {
+        operators.push_back({name, [=](const Arguments& a) {
+                                 a.check_count(1, 4);
+                                 return std::vector<Tensor>{function(
+                                     a.tensor(0), over(a, 1), a.is_absent(3) ? 1 : a.real(3))};
+                             }});
+    };
+    spread("var", var);
+    spread("std", std_deviation);
+    operators.push_back({"norm", [=](const Arguments& a) {
+                             a.check_count(1, 4);
+                             return std::vector<Tensor>{
+                                 norm(a.tensor(0), a.is_absent(1) ? 2 : a.real(1), over(a, 2))};
+                         }});
+    const auto place = [&](const char* name,
+                           Tensor (*function)(const Tensor&, std::optional<int>, bool)) {
+        operators.push_back({name, [=](const Arguments& a) {
+                                 a.check_count(1, 3);
+                                 return std::vector<Tensor>{function(
+                                     a.tensor(0),
+                                     a.is_absent(1) ? std::nullopt : std::optional(a.dimension(1)),
+                                     !a.is_absent(2) && a.flag(2))};
+                             }});
+    };
+    place("argmax", argmax);
+    place("argmin", argmin);
+    return operators;
+}
+
+} // namespace kael

@@ -1,0 +1,161 @@
+"""Reductions, and what works along one dimension: functions of the package and methods of
+:class:`kael.Tensor`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from kael import _checks
+from kael._apply import apply
+from kael._operators import dimension, public
+from kael._tensor import Tensor
+
+Dimensions = int | list[int] | tuple[int, ...] | None
+
+
+def _dimensions(name: str, dim: Any) -> list[int] | None:
+    """One dimension, several, or None for all."""
+    if dim is None:
+        return None
+    if isinstance(dim, (list, tuple)):
+        return [dimension(name, value) for value in dim]
+    return [dimension(name, dim)]
+
+
+def _over(name: str, dim: Any, keepdim: Any) -> tuple[list[int] | None, bool]:
+    return _dimensions(name, dim), _checks.flag(f"{name}: keepdim", keepdim)
+
+
+@public
+def _sum(x: Tensor, dim: Dimensions = None, keepdim: bool = False) -> Tensor:
+    """The sum over the dimensions named, or over all; int64 of integers and bools. 0 of nothing."""
+    return apply("sum", x, *_over("sum", dim, keepdim))
+
+
+@public
+def _prod(x: Tensor, dim: Dimensions = None, keepdim: bool = False) -> Tensor:
+    """The product over the dimensions named, or over all; int64 of integers and bools. 1 of nothing."""
+    return apply("prod", x, *_over("prod", dim, keepdim))
+
+
+@public
+def _mean(x: Tensor, dim: Dimensions = None, keepdim: bool = False) -> Tensor:
+    """The mean of floats over the dimensions named, or over all. NaN of nothing."""
+    return apply("mean", x, *_over("mean", dim, keepdim))
+
+
+@public
+def _var(x: Tensor, dim: Dimensions = None, *, correction: float = 1, keepdim: bool = False) -> Tensor:
+    """The variance of floats: the sum of squares around the mean, over their number less ``correction``."""
+    return apply("var", x, *_over("var", dim, keepdim), _checks.number("var: correction", correction))
+
+
+@public
+def _std(x: Tensor, dim: Dimensions = None, *, correction: float = 1, keepdim: bool = False) -> Tensor:
+    """The root of the variance."""
+    return apply("std", x, *_over("std", dim, keepdim), _checks.number("std: correction", correction))
+
+
+@public
+def _norm(x: Tensor, p: float = 2, dim: Dimensions = None, keepdim: bool = False) -> Tensor:
+    """``sum(abs(x) ** p) ** (1 / p)`` of floats. An infinite ``p`` is the largest (or smallest) absolute
+    value, 0 the number of elements that are not 0.
+    """
+    if isinstance(p, bool) or not isinstance(p, (int, float)):
+        raise TypeError(f"norm: p must be a number, not {type(p).__name__}")
+    return apply("norm", x, float(p), *_over("norm", dim, keepdim))
+
+
+@public
+def _logsumexp(x: Tensor, dim: Dimensions = None, keepdim: bool = False) -> Tensor:
+    """``log(sum(exp(x)))`` without overflow. -inf of nothing."""
+    return apply("logsumexp", x, *_over("logsumexp", dim, keepdim))
+
+
+@public
+def _amax(x: Tensor, dim: Dimensions = None, keepdim: bool = False) -> Tensor:
+    """The largest element; NaN where there is one. Of nothing an error."""
+    return apply("amax", x, *_over("amax", dim, keepdim))
+
+
+@public
+def _amin(x: Tensor, dim: Dimensions = None, keepdim: bool = False) -> Tensor:
+    """The smallest element; NaN where there is one. Of nothing an error."""
+    return apply("amin", x, *_over("amin", dim, keepdim))
+
+
+@public
+def _any(x: Tensor, dim: Dimensions = None, keepdim: bool = False) -> Tensor:
+    """Whether an element is not 0, as bool. False of nothing."""
+    return apply("any", x, *_over("any", dim, keepdim))
+
+
+@public
+def _all(x: Tensor, dim: Dimensions = None, keepdim: bool = False) -> Tensor:
+    """Whether no element is 0, as bool. True of nothing."""
+    return apply("all", x, *_over("all", dim, keepdim))
+
+
+def _place(name: str, x: Tensor, dim: Any, keepdim: Any) -> Tensor:
+    keep = _checks.flag(f"{name}: keepdim", keepdim)
+    return apply(name, x, None if dim is None else dimension(name, dim), keep)
+
+
+@public
+def _argmax(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
+    """Where the largest element stands, the first of equals, or the first NaN: int64. Without ``dim`` in the
+    order of all elements.
+    """
+    return _place("argmax", x, dim, keepdim)
+
+
+@public
+def _argmin(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
+    """Where the smallest element stands, the first of equals, or the first NaN: int64. Without ``dim`` in the
+    order of all elements.
+    """
+    return _place("argmin", x, dim, keepdim)
+
+
+class Extremes(NamedTuple):
+    """The largest or smallest elements along a dimension, and where they stand."""
+
+    values: Tensor
+    indices: Tensor
+
+
+def _extremes(kind: str, x: Any, dim: Any, keepdim: Any) -> Tensor | Extremes:
+    if dim is None:
+        return apply(f"a{kind}", x)
+    return Extremes(apply(f"a{kind}", x, *_over(kind, [dim], keepdim)), _place(f"arg{kind}", x, dim, keepdim))
+
+
+@public
+def _max(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor | Extremes:
+    """The largest element of all; along ``dim`` also where it stands, as ``(values, indices)``."""
+    return _extremes("max", x, dim, keepdim)
+
+
+@public
+def _min(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor | Extremes:
+    """The smallest element of all; along ``dim`` also where it stands, as ``(values, indices)``."""
+    return _extremes("min", x, dim, keepdim)
+
+
+@public
+def _cumsum(x: Tensor, dim: int) -> Tensor:
+    """The sums of the elements so far along ``dim``; int64 of integers and bools."""
+    return apply("cumsum", x, dimension("cumsum", dim))
+
+
+@public
+def _softmax(x: Tensor, dim: int) -> Tensor:
+    """``exp(x) / sum(exp(x))`` along ``dim``, without overflow. Floats only. NaN where all are -inf."""
+    return apply("softmax", x, dimension("softmax", dim))
+
+
+@public
+def _log_softmax(x: Tensor, dim: int) -> Tensor:
+    """The logarithm of ``softmax``, exact where that is 0."""
+    return apply("log_softmax", x, dimension("log_softmax", dim))
