@@ -67,6 +67,7 @@ _UNARY = {
     "cos": "The cosine; x in radians.",
     "tanh": "The hyperbolic tangent.",
     "sigmoid": "1 / (1 + exp(-x)).",
+    "erf": "The error function: the share of a normal distribution between -x and x, at sqrt(2) scale.",
     "logical_not": "Whether x is 0.",
     "isnan": "Whether x is NaN.",
     "isinf": "Whether x is infinite.",

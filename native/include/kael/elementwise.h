@@ -1,6 +1,7 @@
 // Operators that compute each element of the result from the elements at the same place. Shapes
 // broadcast, dtypes are promoted (docs/tensors.md); the result is a new contiguous tensor. Names
-// and values are PyTorch's.
+// and values are PyTorch's. Nothing is recorded for gradients: kael/operators.h has the same
+// functions, recording.
 #pragma once
 
 #include <initializer_list>
@@ -10,14 +11,16 @@
 #include "kael/tensor.h"
 
 // neg abs sign floor ceil round (to even) trunc relu square: the dtype of x.
-// exp to sigmoid: floats; of integers and bools a float32.
+// exp to erf: floats; of integers and bools a float32.
 // gelu (by erf) and gelu_tanh: of floats only.
 // logical_not isnan isinf isfinite: bool.
 #define KAEL_UNARY_OPERATORS(X)                                                                    \
     X(neg)                                                                                         \
-    X(abs) X(sign) X(floor) X(ceil) X(round) X(trunc) X(relu) X(square) X(exp) X(expm1) X(log)     \
-        X(log1p) X(sqrt) X(rsqrt) X(reciprocal) X(sin) X(cos) X(tanh) X(sigmoid) X(gelu)           \
-            X(gelu_tanh) X(logical_not) X(isnan) X(isinf) X(isfinite)
+    X(abs)                                                                                         \
+    X(sign)                                                                                        \
+    X(floor) X(ceil) X(round) X(trunc) X(relu) X(square) X(exp) X(expm1) X(log) X(log1p) X(sqrt)   \
+        X(rsqrt) X(reciprocal) X(sin) X(cos) X(tanh) X(sigmoid) X(erf) X(gelu) X(gelu_tanh)        \
+            X(logical_not) X(isnan) X(isinf) X(isfinite)
 
 // div: integers and bools are divided as float32. floor_divide, trunc_divide: the quotient, rounded
 // down, and towards zero. remainder has the sign of y, fmod that of x. An integer divided by 0, or
@@ -25,11 +28,13 @@
 // most) answer NaN where either is NaN. eq to ge and logical_*: bool.
 #define KAEL_BINARY_OPERATORS(X)                                                                   \
     X(add)                                                                                         \
-    X(sub) X(mul) X(div) X(floor_divide) X(trunc_divide) X(remainder) X(fmod) X(pow) X(maximum)    \
-        X(minimum) X(clamp_min) X(clamp_max) X(eq) X(ne) X(lt) X(le) X(gt) X(ge) X(logical_and)    \
-            X(logical_or) X(logical_xor)
+    X(sub)                                                                                         \
+    X(mul)                                                                                         \
+    X(div) X(floor_divide) X(trunc_divide) X(remainder) X(fmod) X(pow) X(maximum) X(minimum)       \
+        X(clamp_min) X(clamp_max) X(eq) X(ne) X(lt) X(le) X(gt) X(ge) X(logical_and) X(logical_or) \
+            X(logical_xor)
 
-namespace kael {
+namespace kael::forward {
 
 // name(x) and, in place, name_(x). An in-place operator writes its result over its first operand
 // and returns it. It refuses a shape that is not the result's, a dtype that can_store refuses,
@@ -59,4 +64,4 @@ Tensor& clamp_(Tensor& x, const Operand& least, const Operand& most);
 // Writes `source`, broadcast and converted as by Tensor::to, over x.
 Tensor& copy_(Tensor& x, const Operand& source);
 
-} // namespace kael
+} // namespace kael::forward

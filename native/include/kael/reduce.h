@@ -1,7 +1,8 @@
 // Operators that make one number of many, and those that work along one dimension. Names and values
 // are PyTorch's (docs/tensors.md). Sums run in float64, or in int64 for integers and bools,
 // pairwise and in an order that depends on the shape alone: neither the threads nor the layout
-// change a bit.
+// change a bit. Nothing is recorded for gradients: kael/operators.h has the same functions,
+// recording.
 #pragma once
 
 #include <optional>
@@ -17,6 +18,8 @@ struct Over {
     std::vector<int> dimensions = {};
     bool keep = false;
 };
+
+namespace forward {
 
 // Of integers and bools an int64. 0 and 1 of nothing.
 [[nodiscard]] Tensor sum(const Tensor& x, const Over& over = {});
@@ -50,4 +53,5 @@ struct Over {
 [[nodiscard]] Tensor softmax(const Tensor& x, int dimension);
 [[nodiscard]] Tensor log_softmax(const Tensor& x, int dimension);
 
+} // namespace forward
 } // namespace kael

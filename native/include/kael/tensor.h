@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -28,6 +29,11 @@ using Shape = std::vector<std::int64_t>;
 
 // Row-major strides in elements. A dimension of 0 counts as 1.
 [[nodiscard]] Shape contiguous_strides(const Shape& shape);
+
+namespace autograd {
+class Node;
+struct State; // what autograd keeps of a tensor
+} // namespace autograd
 
 // A block of bytes that tensors share. Freed with its last tensor.
 class Storage {
@@ -52,6 +58,10 @@ public:
     // Counts in-place writes; every view of the storage sees the same count.
     [[nodiscard]] std::uint64_t version() const noexcept { return version_; }
     void bump_version() noexcept { ++version_; }
+    // The operator of the last such write that said its name; empty before one has.
+    [[nodiscard]] std::string_view last_writer() const noexcept { return last_writer_; }
+    // `name` must live as long as the process.
+    void set_last_writer(std::string_view name) noexcept { last_writer_ = name; }
 
 private:
     Storage() = default;
@@ -60,6 +70,7 @@ private:
     std::int64_t byte_count_ = 0;
     bool read_only_ = false;
     std::uint64_t version_ = 0;
+    std::string_view last_writer_;
     std::string origin_;
     std::shared_ptr<const void> owner_; // empty when the memory is the allocator's
 };
@@ -79,6 +90,11 @@ public:
     // stride may be negative. Several elements may share memory. An empty tensor has the strides
     // of contiguous_strides, whatever is given.
     [[nodiscard]] static Tensor from_storage(std::shared_ptr<Storage> storage, DType dtype,
+                                             Shape shape, Shape strides, std::int64_t offset);
+
+    // The same without a check, for a place that was derived from a valid view by steps that cannot
+    // leave it.
+    [[nodiscard]] static Tensor from_derived(std::shared_ptr<Storage> storage, DType dtype,
                                              Shape shape, Shape strides, std::int64_t offset);
 
     [[nodiscard]] bool defined() const noexcept { return body_->storage != nullptr; }
@@ -112,6 +128,18 @@ public:
     // Null for an undefined tensor.
     [[nodiscard]] const std::byte* data_ptr_raw() const noexcept;
 
+    // Gradients: kael/autograd.h. A leaf is what no recorded operator made.
+    [[nodiscard]] bool requires_grad() const;
+    Tensor& set_requires_grad(bool wanted); // floats only
+    [[nodiscard]] bool is_leaf() const;
+    [[nodiscard]] std::shared_ptr<autograd::Node> grad_fn() const; // null for a leaf
+    [[nodiscard]] Tensor grad() const;                             // undefined before backward()
+    void set_grad(const Tensor& gradient);                         // undefined clears it
+    // The same memory without a graph; in-place writes are seen on both sides.
+    [[nodiscard]] Tensor detach() const;
+    // Adds to the grad() of every leaf that this tensor, of one element, was computed from.
+    void backward() const;
+
     // Views: the same storage, no copy. Negative dimensions count from the end; slice clamps like
     // Python.
     [[nodiscard]] Tensor transpose(int first, int second) const;
@@ -133,12 +161,19 @@ public:
     // docs/tensors.md says.
     [[nodiscard]] Tensor to(DType dtype) const;
 
+    // Whether both are handles of one tensor.
+    [[nodiscard]] bool is_same(const Tensor& other) const noexcept { return body_ == other.body_; }
+    // For autograd. Null before it has anything to keep.
+    [[nodiscard]] const std::shared_ptr<autograd::State>& autograd_state() const noexcept {
+        return body_->autograd;
+    }
+    void set_autograd_state(std::shared_ptr<autograd::State> state) const noexcept {
+        body_->autograd = std::move(state);
+    }
+
 private:
-    // A view of this storage: no check, the caller has derived it from a valid view.
-    [[nodiscard]] Tensor derive(Shape shape, Shape strides, std::int64_t offset) const;
     void check_type(bool matches) const;
     void check_writable() const;
-    [[nodiscard]] int wrap_dimension(int dimension) const;
 
     struct Body {
         std::shared_ptr<Storage> storage;
@@ -147,6 +182,7 @@ private:
         Shape strides;
         std::int64_t offset = 0;
         std::int64_t numel = 0;
+        mutable std::shared_ptr<autograd::State> autograd{};
     };
     explicit Tensor(Body body) : body_(std::make_shared<Body>(std::move(body))) {}
     static const Body kUndefined;

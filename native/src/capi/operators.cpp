@@ -7,7 +7,7 @@
 
 #include "capi/guard.h"
 #include "capi/handles.h"
-#include "tensor/operator.h"
+#include "operators/operator.h"
 
 namespace {
 

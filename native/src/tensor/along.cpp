@@ -11,10 +11,9 @@
 
 #include "kernels/cpu/kernels.h"
 #include "tensor/dimensions.h"
-#include "tensor/operator.h"
 #include "tensor/reductions.h"
 
-namespace kael {
+namespace kael::forward {
 
 namespace {
 
@@ -137,18 +136,4 @@ Tensor log_softmax(const Tensor& x, int dimension) {
                : along<float>(x, dimension, DType::float32, x.dtype(), rows);
 }
 
-std::vector<Operator> along_operators() {
-    std::vector<Operator> operators;
-    const auto define = [&](const char* name, Tensor (*function)(const Tensor&, int)) {
-        operators.push_back({name, [function](const Arguments& a) {
-                                 a.check_count(2, 2);
-                                 return std::vector<Tensor>{function(a.tensor(0), a.dimension(1))};
-                             }});
-    };
-    define("cumsum", cumsum);
-    define("softmax", softmax);
-    define("log_softmax", log_softmax);
-    return operators;
-}
-
-} // namespace kael
+} // namespace kael::forward

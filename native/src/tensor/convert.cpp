@@ -10,6 +10,7 @@
 
 #include "base/half.h"
 #include "tensor/blocks.h"
+#include "tensor/forward_views.h"
 
 namespace kael {
 
@@ -144,17 +145,17 @@ void convert_elements(DType from, const std::byte* source, std::int64_t count, D
     });
 }
 
-Tensor Tensor::to(DType dtype) const {
-    KAEL_CHECK(defined(), "an undefined tensor");
-    if (dtype == body_->dtype) {
-        return *this;
+Tensor forward::to(const Tensor& x, DType dtype) {
+    KAEL_CHECK(x.defined(), "an undefined tensor");
+    if (dtype == x.dtype()) {
+        return x;
     }
-    Tensor result = empty(shape(), dtype);
-    const Tensor source = contiguous();
-    const DType from = body_->dtype;
+    const Tensor result = Tensor::empty(x.shape(), dtype);
+    const Tensor source = x.is_contiguous() ? x : clone(x);
+    const DType from = x.dtype();
     const std::byte* const source_bytes = source.data_ptr_raw();
     std::byte* const target_bytes = result.storage()->data();
-    parallel_for(0, numel(), kConvertGrain, [&](std::int64_t first, std::int64_t last) {
+    parallel_for(0, x.numel(), kConvertGrain, [&](std::int64_t first, std::int64_t last) {
         convert_elements(from, source_bytes + first * item_size(from), last - first, dtype,
                          target_bytes + first * item_size(dtype));
     });

@@ -1,7 +1,9 @@
 #include "kael/elementwise.h"
 
+#include <array>
 #include <cstring>
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,10 +12,9 @@
 
 #include "tensor/blocks.h"
 #include "tensor/elementwise_kernels.h"
-#include "tensor/operator.h"
 #include "tensor/overlap.h"
 
-namespace kael {
+namespace kael::forward {
 
 namespace {
 
@@ -146,17 +147,17 @@ void run(const Computation& plan, const std::vector<Input>& inputs, const Tensor
     const Elements results(target);
     std::byte* const base = target.storage()->data() + target.offset() * item_size(target.dtype());
     parallel_for(0, target.numel(), kGrain, [&](std::int64_t begin, std::int64_t end) {
-        std::vector<BlockReader> readers;
-        readers.reserve(inputs.size());
+        // On the stack: blocks of this size and alignment would leave the heap full of holes.
+        std::array<std::optional<BlockReader>, kMaxArity> readers;
         for (std::size_t i = 0; i < inputs.size(); ++i) {
-            readers.emplace_back(elements[i], inputs[i].tensor.data_ptr_raw(), inputs[i].rounded,
-                                 inputs[i].wanted);
+            readers[i].emplace(elements[i], inputs[i].tensor.data_ptr_raw(), inputs[i].rounded,
+                               inputs[i].wanted);
         }
         BlockWriter writer(results, base, plan.produced, in_place);
         for_each_block(begin, end, [&](std::int64_t first, std::int64_t count) {
             const std::byte* blocks[kMaxArity] = {};
-            for (std::size_t i = 0; i < readers.size(); ++i) {
-                blocks[i] = readers[i].read(first, count);
+            for (std::size_t i = 0; i < inputs.size(); ++i) {
+                blocks[i] = readers[i]->read(first, count);
             }
             plan.kernel(blocks, writer.prepare(first, count), count);
             writer.commit();
@@ -261,14 +262,6 @@ ElementwiseKernel copy_kernel(std::int64_t item_bytes) {
     }
 }
 
-std::vector<Operand> all_operands(const Arguments& arguments) {
-    std::vector<Operand> operands;
-    for (std::size_t i = 0; i < arguments.size(); ++i) {
-        operands.push_back(arguments.operand(i));
-    }
-    return operands;
-}
-
 } // namespace
 
 #define KAEL_DEFINE_UNARY(name)                                                                    \
@@ -324,31 +317,4 @@ Tensor& copy_(Tensor& x, const Operand& source) {
     return x;
 }
 
-std::vector<Operator> elementwise_operators() {
-    std::vector<Operator> operators;
-    for (const ElementwiseRow& row : elementwise_rows()) {
-        const auto arity = static_cast<std::size_t>(row.arity);
-        operators.push_back({row.name, [&row, arity](const Arguments& arguments) {
-                                 arguments.check_count(arity, arity);
-                                 return std::vector<Tensor>{evaluate(row, all_operands(arguments))};
-                             }});
-        if (!row.first_is_condition) {
-            operators.push_back(
-                {std::string(row.name) + "_", [&row, arity](const Arguments& arguments) {
-                     arguments.check_count(arity, arity);
-                     Tensor target = arguments.tensor(0);
-                     evaluate_in_place(row, target, all_operands(arguments));
-                     return std::vector<Tensor>{};
-                 }});
-        }
-    }
-    operators.push_back({"copy_", [](const Arguments& arguments) {
-                             arguments.check_count(2, 2);
-                             Tensor target = arguments.tensor(0);
-                             copy_(target, arguments.operand(1));
-                             return std::vector<Tensor>{};
-                         }});
-    return operators;
-}
-
-} // namespace kael
+} // namespace kael::forward

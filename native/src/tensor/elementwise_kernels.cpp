@@ -168,6 +168,12 @@ struct Sigmoid {
 
 // Both GELUs as x times a weight in [0, 1] without cancellation; at -infinity, where that is
 // infinity times 0, the limit.
+struct Erf {
+    template <typename T>
+    static T of(T x) {
+        return std::erf(x);
+    }
+};
 struct GeluErf {
     static double of(double x) {
         return x == -std::numeric_limits<double>::infinity()
@@ -482,6 +488,7 @@ constexpr ElementwiseRow kRows[] = {
     {"cos", 1, kReal, kYes, kUnaryReal<Cos>},
     {"tanh", 1, kReal, kYes, kUnaryReal<Tanh>},
     {"sigmoid", 1, kReal, kYes, kUnaryReal<Sigmoid>},
+    {"erf", 1, kReal, kYes, kUnaryReal<Erf>},
     {"gelu", 1, kCommon, kNo, kGelu<GeluErf, &kernels::CpuKernels::gelu_erf>},
     {"gelu_tanh", 1, kCommon, kNo, kGelu<GeluTanh, &kernels::CpuKernels::gelu_tanh>},
     {"logical_not", 1, kBoolean, kYes, kUnary<LogicalNot>},

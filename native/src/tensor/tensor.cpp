@@ -7,6 +7,7 @@
 #include "kael/error.h"
 
 #include "base/checked_arithmetic.h"
+#include "tensor/forward_views.h"
 #include "tensor/layout.h"
 
 namespace kael {
@@ -98,8 +99,19 @@ Tensor Tensor::from_storage(std::shared_ptr<Storage> storage, DType dtype, Shape
                        .numel = numel});
 }
 
+Tensor Tensor::from_derived(std::shared_ptr<Storage> storage, DType dtype, Shape shape,
+                            Shape strides, std::int64_t offset) {
+    const std::int64_t count = element_count(shape);
+    return Tensor(Body{.storage = std::move(storage),
+                       .dtype = dtype,
+                       .shape = std::move(shape),
+                       .strides = std::move(strides),
+                       .offset = offset,
+                       .numel = count});
+}
+
 std::int64_t Tensor::size(int dimension) const {
-    return body_->shape[static_cast<std::size_t>(wrap_dimension(dimension))];
+    return body_->shape[static_cast<std::size_t>(existing_dimension(*this, dimension))];
 }
 
 bool Tensor::is_contiguous() const noexcept {
@@ -120,14 +132,10 @@ const std::byte* Tensor::data_ptr_raw() const noexcept {
     return defined() ? body_->storage->data() + body_->offset * item_size(body_->dtype) : nullptr;
 }
 
-Tensor Tensor::contiguous() const {
-    return is_contiguous() ? *this : clone();
-}
-
-Tensor Tensor::clone() const {
-    KAEL_CHECK(defined(), "an undefined tensor");
-    Tensor copy = empty(body_->shape, body_->dtype);
-    copy_strided(data_ptr_raw(), body_->shape, body_->strides, item_size(body_->dtype),
+Tensor forward::clone(const Tensor& x) {
+    KAEL_CHECK(x.defined(), "an undefined tensor");
+    const Tensor copy = Tensor::empty(x.shape(), x.dtype());
+    copy_strided(x.data_ptr_raw(), x.shape(), x.strides(), item_size(x.dtype()),
                  copy.storage()->data());
     return copy;
 }

@@ -7,6 +7,7 @@
 #include "kael/tensor.h"
 
 #include "base/checked_arithmetic.h"
+#include "tensor/forward_views.h"
 #include "tensor/layout.h"
 
 namespace kael {
@@ -51,62 +52,63 @@ Shape complete_and_check(const Shape& shape, const Tensor& tensor) {
 
 } // namespace
 
-int Tensor::wrap_dimension(int dimension) const {
-    KAEL_CHECK(defined(), "an undefined tensor");
-    KAEL_CHECK(rank() > 0, "dimension " << dimension << " of a tensor without dimensions");
-    KAEL_CHECK(dimension >= -rank() && dimension < rank(),
-               "dimension " << dimension << " of a tensor of shape " << to_string(body_->shape)
-                            << ", expected " << -rank() << " to " << rank() - 1);
-    return dimension < 0 ? dimension + rank() : dimension;
+int existing_dimension(const Tensor& x, int dimension) {
+    KAEL_CHECK(x.defined(), "an undefined tensor");
+    KAEL_CHECK(x.rank() > 0, "dimension " << dimension << " of a tensor without dimensions");
+    KAEL_CHECK(dimension >= -x.rank() && dimension < x.rank(),
+               "dimension " << dimension << " of a tensor of shape " << to_string(x.shape())
+                            << ", expected " << -x.rank() << " to " << x.rank() - 1);
+    return dimension < 0 ? dimension + x.rank() : dimension;
 }
 
-Tensor Tensor::derive(Shape shape, Shape strides, std::int64_t offset) const {
-    const std::int64_t count = element_count(shape);
-    // Nothing bounds where an empty view would begin or how far apart its elements would be.
-    const bool empty = count == 0;
-    if (empty) {
+namespace {
+
+Tensor derive(const Tensor& x, Shape shape, Shape strides, std::int64_t offset) {
+    if (element_count(shape) == 0) {
         strides = contiguous_strides(shape);
+        offset = x.offset(); // nothing bounds where an empty view would begin
     }
-    return Tensor(Body{.storage = body_->storage,
-                       .dtype = body_->dtype,
-                       .shape = std::move(shape),
-                       .strides = std::move(strides),
-                       .offset = empty ? body_->offset : offset,
-                       .numel = count});
+    return Tensor::from_derived(x.storage(), x.dtype(), std::move(shape), std::move(strides),
+                                offset);
 }
 
-Tensor Tensor::transpose(int first, int second) const {
-    const std::size_t a = at(wrap_dimension(first));
-    const std::size_t b = at(wrap_dimension(second));
-    Shape shape = body_->shape;
-    Shape strides = body_->strides;
+} // namespace
+
+namespace forward {
+
+Tensor transpose(const Tensor& x, int first, int second) {
+    const std::size_t a = at(existing_dimension(x, first));
+    const std::size_t b = at(existing_dimension(x, second));
+    Shape shape = x.shape();
+    Shape strides = x.strides();
     std::swap(shape[a], shape[b]);
     std::swap(strides[a], strides[b]);
-    return derive(std::move(shape), std::move(strides), body_->offset);
+    return derive(x, std::move(shape), std::move(strides), x.offset());
 }
 
-Tensor Tensor::permute(const std::vector<int>& dimensions) const {
-    KAEL_CHECK(defined(), "an undefined tensor");
-    KAEL_CHECK(dimensions.size() == body_->shape.size(),
+Tensor permute(const Tensor& x, const std::vector<int>& dimensions) {
+    KAEL_CHECK(x.defined(), "an undefined tensor");
+    KAEL_CHECK(dimensions.size() == x.shape().size(),
                "a permutation of " << dimensions.size() << " dimensions for a tensor of shape "
-                                   << to_string(body_->shape));
+                                   << to_string(x.shape()));
     Shape shape;
     Shape strides;
-    std::vector<bool> seen(body_->shape.size(), false);
+    std::vector<bool> seen(x.shape().size(), false);
     for (const int dimension : dimensions) {
-        const std::size_t source = at(wrap_dimension(dimension));
+        const std::size_t source = at(existing_dimension(x, dimension));
         KAEL_CHECK(!seen[source], "dimension " << dimension << " twice in a permutation");
         seen[source] = true;
-        shape.push_back(body_->shape[source]);
-        strides.push_back(body_->strides[source]);
+        shape.push_back(x.shape()[source]);
+        strides.push_back(x.strides()[source]);
     }
-    return derive(std::move(shape), std::move(strides), body_->offset);
+    return derive(x, std::move(shape), std::move(strides), x.offset());
 }
 
-Tensor Tensor::slice(int dimension, std::int64_t start, std::int64_t end, std::int64_t step) const {
-    const std::size_t sliced = at(wrap_dimension(dimension));
+Tensor slice(const Tensor& x, int dimension, std::int64_t start, std::int64_t end,
+             std::int64_t step) {
+    const std::size_t sliced = at(existing_dimension(x, dimension));
     KAEL_CHECK(step >= 1, "a slice with step " << step << ", expected 1 or more");
-    const std::int64_t size = body_->shape[sliced];
+    const std::int64_t size = x.shape()[sliced];
     const auto clamp = [size](std::int64_t index) {
         return std::clamp<std::int64_t>(index < 0 ? index + size : index, 0, size);
     };
@@ -114,90 +116,91 @@ Tensor Tensor::slice(int dimension, std::int64_t start, std::int64_t end, std::i
     const std::int64_t last = std::max(clamp(end), first);
     // A step beyond the size takes one element like the size itself, and cannot overflow below.
     const std::int64_t stride = std::min(step, std::max<std::int64_t>(size, 1));
-    Shape shape = body_->shape;
-    Shape strides = body_->strides;
+    Shape shape = x.shape();
+    Shape strides = x.strides();
     shape[sliced] = (last - first + stride - 1) / stride;
     strides[sliced] *= stride;
-    return derive(std::move(shape), std::move(strides),
-                  body_->offset + first * body_->strides[sliced]);
+    return derive(x, std::move(shape), std::move(strides),
+                  x.offset() + first * x.strides()[sliced]);
 }
 
-Tensor Tensor::select(int dimension, std::int64_t index) const {
-    const std::size_t selected = at(wrap_dimension(dimension));
-    const std::int64_t size = body_->shape[selected];
+Tensor select(const Tensor& x, int dimension, std::int64_t index) {
+    const std::size_t selected = at(existing_dimension(x, dimension));
+    const std::int64_t size = x.shape()[selected];
     KAEL_CHECK(index >= -size && index < size, "index " << index << " of dimension " << selected
                                                         << " of a tensor of shape "
-                                                        << to_string(body_->shape));
+                                                        << to_string(x.shape()));
     const std::int64_t position = index < 0 ? index + size : index;
-    Shape shape = body_->shape;
-    Shape strides = body_->strides;
+    Shape shape = x.shape();
+    Shape strides = x.strides();
     const auto place = static_cast<std::ptrdiff_t>(selected);
     shape.erase(shape.begin() + place);
     strides.erase(strides.begin() + place);
-    return derive(std::move(shape), std::move(strides),
-                  body_->offset + position * body_->strides[selected]);
+    return derive(x, std::move(shape), std::move(strides),
+                  x.offset() + position * x.strides()[selected]);
 }
 
-Tensor Tensor::unsqueeze(int dimension) const {
-    KAEL_CHECK(defined(), "an undefined tensor");
-    KAEL_CHECK(rank() < kMaxRank, "a new dimension for a tensor that has " << kMaxRank);
-    KAEL_CHECK(dimension >= -rank() - 1 && dimension <= rank(),
+Tensor unsqueeze(const Tensor& x, int dimension) {
+    KAEL_CHECK(x.defined(), "an undefined tensor");
+    KAEL_CHECK(x.rank() < kMaxRank, "a new dimension for a tensor that has " << kMaxRank);
+    KAEL_CHECK(dimension >= -x.rank() - 1 && dimension <= x.rank(),
                "a new dimension at " << dimension << " of a tensor of shape "
-                                     << to_string(body_->shape) << ", expected " << -rank() - 1
-                                     << " to " << rank());
-    const std::size_t place = at(dimension < 0 ? dimension + rank() + 1 : dimension);
+                                     << to_string(x.shape()) << ", expected " << -x.rank() - 1
+                                     << " to " << x.rank());
+    const std::size_t place = at(dimension < 0 ? dimension + x.rank() + 1 : dimension);
     const std::int64_t stride =
-        place < body_->shape.size() ? body_->shape[place] * body_->strides[place] : 1;
-    Shape shape = body_->shape;
-    Shape strides = body_->strides;
+        place < x.shape().size() ? x.shape()[place] * x.strides()[place] : 1;
+    Shape shape = x.shape();
+    Shape strides = x.strides();
     shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(place), 1);
     strides.insert(strides.begin() + static_cast<std::ptrdiff_t>(place), stride);
-    return derive(std::move(shape), std::move(strides), body_->offset);
+    return derive(x, std::move(shape), std::move(strides), x.offset());
 }
 
-Tensor Tensor::squeeze(int dimension) const {
-    const std::size_t place = at(wrap_dimension(dimension));
-    return body_->shape[place] == 1 ? select(dimension, 0) : *this;
+Tensor squeeze(const Tensor& x, int dimension) {
+    const std::size_t place = at(existing_dimension(x, dimension));
+    return x.shape()[place] == 1 ? select(x, dimension, 0) : x;
 }
 
-Tensor Tensor::expand(const Shape& shape) const {
-    KAEL_CHECK(defined(), "an undefined tensor");
-    KAEL_CHECK(shape.size() >= body_->shape.size(),
-               "cannot expand the shape " << to_string(body_->shape) << " to " << to_string(shape)
+Tensor expand(const Tensor& x, const Shape& shape) {
+    KAEL_CHECK(x.defined(), "an undefined tensor");
+    KAEL_CHECK(shape.size() >= x.shape().size(),
+               "cannot expand the shape " << to_string(x.shape()) << " to " << to_string(shape)
                                           << ": it has fewer dimensions");
-    const std::size_t added = shape.size() - body_->shape.size();
+    const std::size_t added = shape.size() - x.shape().size();
     Shape target = shape;
     Shape strides(shape.size(), 0);
-    for (std::size_t i = 0; i < body_->shape.size(); ++i) {
+    for (std::size_t i = 0; i < x.shape().size(); ++i) {
         std::int64_t& size = target[added + i];
-        size = size == -1 ? body_->shape[i] : size;
-        KAEL_CHECK(size == body_->shape[i] || body_->shape[i] == 1,
-                   "cannot expand the shape "
-                       << to_string(body_->shape) << " to " << to_string(shape) << ": dimension "
-                       << i << " has " << body_->shape[i] << " elements, expected 1 or " << size);
-        strides[added + i] = size == body_->shape[i] ? body_->strides[i] : 0;
+        size = size == -1 ? x.shape()[i] : size;
+        KAEL_CHECK(size == x.shape()[i] || x.shape()[i] == 1,
+                   "cannot expand the shape " << to_string(x.shape()) << " to " << to_string(shape)
+                                              << ": dimension " << i << " has " << x.shape()[i]
+                                              << " elements, expected 1 or " << size);
+        strides[added + i] = size == x.shape()[i] ? x.strides()[i] : 0;
     }
-    static_cast<void>(byte_count(target, body_->dtype)); // must fit
-    return derive(std::move(target), std::move(strides), body_->offset);
+    static_cast<void>(byte_count(target, x.dtype())); // must fit
+    return derive(x, std::move(target), std::move(strides), x.offset());
 }
 
-Tensor Tensor::view(const Shape& shape) const {
-    Shape target = complete_and_check(shape, *this);
-    std::optional<Shape> strides = view_strides(body_->shape, body_->strides, target);
-    KAEL_CHECK(strides.has_value(),
-               "no view of shape " << to_string(target) << " of a tensor of shape "
-                                   << to_string(body_->shape) << " and strides "
-                                   << to_string(body_->strides) << ": use reshape, which copies");
-    return derive(std::move(target), *std::move(strides), body_->offset);
+Tensor view(const Tensor& x, const Shape& shape) {
+    Shape target = complete_and_check(shape, x);
+    std::optional<Shape> strides = view_strides(x.shape(), x.strides(), target);
+    KAEL_CHECK(strides.has_value(), "no view of shape "
+                                        << to_string(target) << " of a tensor of shape "
+                                        << to_string(x.shape()) << " and strides "
+                                        << to_string(x.strides()) << ": use reshape, which copies");
+    return derive(x, std::move(target), *std::move(strides), x.offset());
 }
 
-Tensor Tensor::reshape(const Shape& shape) const {
-    Shape target = complete_and_check(shape, *this);
-    std::optional<Shape> strides = view_strides(body_->shape, body_->strides, target);
+Tensor reshape(const Tensor& x, const Shape& shape) {
+    Shape target = complete_and_check(shape, x);
+    std::optional<Shape> strides = view_strides(x.shape(), x.strides(), target);
     if (!strides.has_value()) {
-        return clone().view(target);
+        return view(clone(x), target);
     }
-    return derive(std::move(target), *std::move(strides), body_->offset);
+    return derive(x, std::move(target), *std::move(strides), x.offset());
 }
 
+} // namespace forward
 } // namespace kael

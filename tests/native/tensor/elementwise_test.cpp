@@ -7,13 +7,13 @@
 
 #include <gtest/gtest.h>
 
-#include "kael/elementwise.h"
 #include "kael/error.h"
+#include "kael/operators.h"
 #include "kael/threads.h"
 
+#include "operators/operator.h"
 #include "tensor/blocks.h"
 #include "tensor/elementwise_kernels.h"
-#include "tensor/operator.h"
 #include "tensor/overlap.h"
 
 namespace {

@@ -11,9 +11,9 @@
 
 #include "kael/elementwise.h"
 #include "kael/error.h"
-#include "kael/reduce.h"
+#include "kael/operators.h"
 
-#include "tensor/operator.h"
+#include "operators/operator.h"
 
 namespace {
 

@@ -1,7 +1,7 @@
 // Views and plain copies by name; Tensor's own methods do the work.
 #include "kael/error.h"
 
-#include "tensor/operator.h"
+#include "operators/operator.h"
 
 namespace kael {
 

@@ -1,4 +1,4 @@
-#include "tensor/operator.h"
+#include "operators/operator.h"
 
 #include <algorithm>
 #include <limits>

@@ -1,0 +1,145 @@
+// Automatic differentiation: the graph that operators record, and the engine that walks it
+// backward.
+//
+// An operator whose operands need gradients makes a node and hangs it on its result. A node knows
+// how to turn the gradient of that result into gradients of the operands, and where each of them
+// goes: to the node that made the operand, or, for a leaf, to the node that adds to its grad().
+// Names and semantics are PyTorch's (docs/autograd.md).
+//
+// Threads: graphs that share no tensor may be built and walked at the same time.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kael/tensor.h"
+
+namespace kael {
+
+// Whether operators of this thread record. True in a new thread.
+[[nodiscard]] bool grad_enabled() noexcept;
+
+// Switches recording on or off for this thread until the end of the scope.
+class GradMode {
+public:
+    explicit GradMode(bool enabled) noexcept;
+    ~GradMode();
+    GradMode(const GradMode&) = delete;
+    GradMode& operator=(const GradMode&) = delete;
+
+private:
+    bool before_;
+};
+
+class NoGrad : public GradMode {
+public:
+    NoGrad() noexcept : GradMode(false) {}
+};
+
+namespace autograd {
+
+class Node;
+// Null where no gradient is wanted.
+using Edge = std::shared_ptr<Node>;
+
+// One gradient for each input of a node; undefined where there is none.
+using GradientList = std::vector<Tensor>;
+
+// Where a gradient goes, and what it looks like.
+struct NodeInput {
+    Edge edge;
+    Shape shape;
+    DType dtype;
+};
+
+// May replace the gradient that a node is about to take; an undefined tensor leaves it.
+using GradientHook = std::function<Tensor(const Tensor& gradient)>;
+// By the number that add_gradient_hook() answered with, in ascending order.
+using GradientHooks = std::map<std::uint64_t, GradientHook>;
+
+// One recorded operator. Made by operators, run by the engine.
+class Node : public std::enable_shared_from_this<Node> {
+public:
+    Node(const Node&) = delete;
+    Node& operator=(const Node&) = delete;
+    // Frees what only this node kept alive without recursion, however long the chain is.
+    virtual ~Node();
+
+    // "MulBackward", "AccumulateGrad"
+    [[nodiscard]] const std::string& name() const noexcept { return name_; }
+    // The operands, in order.
+    [[nodiscard]] const std::vector<NodeInput>& inputs() const noexcept { return inputs_; }
+    // Shape and dtype of the result, which are those of its gradient.
+    [[nodiscard]] const Shape& shape() const noexcept { return shape_; }
+    [[nodiscard]] DType dtype() const noexcept { return dtype_; }
+    // Counts the nodes of the process in the order of their making.
+    [[nodiscard]] std::uint64_t sequence() const noexcept { return sequence_; }
+
+    // A tensor that the node keeps for its backward pass, and the version of its storage then.
+    struct Saved {
+        Tensor tensor;
+        std::uint64_t version;
+    };
+    // Empty once they are released.
+    [[nodiscard]] virtual std::vector<Saved> saved() const { return {}; }
+
+    // They run before the node, in the order in which they came.
+    [[nodiscard]] virtual GradientHooks& hooks() noexcept { return hooks_; }
+
+    // The gradients of the inputs for the gradient of the result.
+    [[nodiscard]] virtual GradientList apply(const Tensor& gradient) = 0;
+    // Drops what apply() needs, so that it cannot run again.
+    virtual void release() {}
+
+protected:
+    Node(std::string name, std::vector<NodeInput> inputs, const Tensor& result);
+    Node(std::string name, std::vector<NodeInput> inputs, const Tensor& result,
+         std::uint64_t sequence);
+
+    // For nodes that keep more edges than those of their inputs: frees them without recursion.
+    static void free_edges(std::vector<Edge> edges);
+
+private:
+    std::string name_;
+    std::vector<NodeInput> inputs_;
+    Shape shape_;
+    DType dtype_;
+    std::uint64_t sequence_;
+    GradientHooks hooks_;
+};
+
+// Calls `hook` with the gradient of `tensor` in every backward pass, before anything else sees it.
+// Answers with what remove_gradient_hook() takes; removing twice does nothing.
+std::uint64_t add_gradient_hook(const Tensor& tensor, GradientHook hook);
+void remove_gradient_hook(const Tensor& tensor, std::uint64_t number);
+
+// The node that made `tensor`; of a leaf the one that adds to its grad(); null when it needs no
+// gradient.
+[[nodiscard]] Edge gradient_edge(const Tensor& tensor);
+
+struct BackwardOptions {
+    // Keeps the saved tensors, so that the graph can be walked again.
+    bool retain_graph = false;
+    // Records the walk itself, so that the gradients can be differentiated. Implies retain_graph.
+    bool create_graph = false;
+};
+
+// Adds to the grad() of every leaf below `roots`. `gradients` are those of the roots; empty, or
+// undefined ones, mean 1 for a root of one element.
+void backward(const std::vector<Tensor>& roots, const std::vector<Tensor>& gradients = {},
+              const BackwardOptions& options = {});
+
+// The gradients of the sum of `roots` with respect to `inputs`, which accumulate nowhere. An input
+// that no root depends on is an error, or undefined with `allow_unused`.
+[[nodiscard]] std::vector<Tensor> grad(const std::vector<Tensor>& roots,
+                                       const std::vector<Tensor>& inputs,
+                                       const std::vector<Tensor>& gradients = {},
+                                       const BackwardOptions& options = {},
+                                       bool allow_unused = false);
+
+} // namespace autograd
+} // namespace kael

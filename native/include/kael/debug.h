@@ -1,0 +1,30 @@
+// What the library did, for people: a tensor's memory, the graph below it, the backward pass as it
+// runs, and the operator that made the first NaN. docs/debugging.md shows each.
+#pragma once
+
+#include <iosfwd>
+#include <string>
+
+#include "kael/tensor.h"
+
+namespace kael {
+
+// Memory and autograd state, one field a line; each line ends with "\n".
+[[nodiscard]] std::string explain(const Tensor& tensor);
+
+// The graph below the tensor in Graphviz' DOT language: a node for each recorded operator, numbered
+// in the order of a depth-first walk, an edge for each operand with the shape of its gradient. An
+// empty digraph for a tensor that needs no gradient.
+[[nodiscard]] std::string autograd_graph_dot(const Tensor& tensor);
+
+// One line for each node that a backward pass runs: its name, the shape and the L2 norm of the
+// gradient that it takes. Null switches it off. The stream must live until then; two threads that
+// walk at once interleave their lines. On from the start, to standard error, when the environment
+// variable KAEL_TRACE_BACKWARD is set. Process-wide, any thread.
+void set_backward_trace(std::ostream* output);
+
+// Whether a backward pass looks at every gradient, and fails with the name of the first node that
+// returns a NaN. Process-wide, any thread. Off at first, for it costs a pass over every gradient.
+void set_anomaly_detection(bool enabled);
+
+} // namespace kael

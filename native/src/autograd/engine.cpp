@@ -1,0 +1,271 @@
+// The walk: nodes run when all gradients that meet in them have come, the latest made first. No
+// recursion, so that a graph may be as deep as memory allows.
+#include <algorithm>
+#include <cstddef>
+#include <queue>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "kael/autograd.h"
+#include "kael/error.h"
+#include "kael/operators.h"
+
+#include "autograd/watch.h"
+
+namespace kael::autograd {
+
+namespace {
+
+struct LaterFirst {
+    bool operator()(const Node* a, const Node* b) const { return a->sequence() < b->sequence(); }
+};
+
+class Walk {
+public:
+    Walk(const std::vector<Edge>& roots, const BackwardOptions& options)
+        : roots_(roots), options_(options) {
+        discover();
+    }
+
+    // Asks for the gradients that arrive at these nodes, and no others: leaves stay as they are.
+    void capture(const std::vector<Edge>& nodes) {
+        for (const Edge& node : nodes) {
+            captured_.emplace(node.get(), Tensor());
+        }
+        restrict_to_captured();
+    }
+
+    void send(const Edge& node, const Tensor& gradient) { receive(*node, gradient); }
+
+    void run() {
+        const GradMode guard(options_.create_graph);
+        for (const Edge& root : roots_) {
+            if (waiting_.at(root.get()) == 0 && started_.insert(root.get()).second) {
+                ready_.push(root.get());
+            }
+        }
+        while (!ready_.empty()) {
+            Node& node = *ready_.top();
+            ready_.pop();
+            pass_on(node, gradients_of(node));
+        }
+    }
+
+    // Undefined when none arrived.
+    [[nodiscard]] Tensor captured(const Edge& node) const { return captured_.at(node.get()); }
+
+private:
+    // Counts the paths into every node below the roots.
+    void discover() {
+        std::vector<Node*> pending;
+        const auto see = [&](Node* node, std::size_t paths) {
+            const auto [place, is_new] = waiting_.try_emplace(node, 0);
+            place->second += paths;
+            if (is_new) {
+                pending.push_back(node);
+            }
+        };
+        for (const Edge& root : roots_) {
+            see(root.get(), 0);
+        }
+        while (!pending.empty()) {
+            Node* const node = pending.back();
+            pending.pop_back();
+            for (const NodeInput& input : node->inputs()) {
+                if (input.edge != nullptr) {
+                    see(input.edge.get(), 1);
+                }
+            }
+        }
+    }
+
+    // A node is of use when it, or one below it, is captured. Operands are made before results, so
+    // that in the order of their making every node comes after those below it; accumulators, which
+    // have nothing below them, go first.
+    void restrict_to_captured() {
+        std::vector<Node*> nodes;
+        for (const auto& [node, waiting] : waiting_) {
+            nodes.push_back(node);
+        }
+        const auto order = [](const Node* node) {
+            return node->inputs().empty() ? std::uint64_t{0} : node->sequence() + 1;
+        };
+        std::sort(nodes.begin(), nodes.end(),
+                  [&](const Node* a, const Node* b) { return order(a) < order(b); });
+        std::unordered_set<const Node*> useful;
+        for (const Node* node : nodes) {
+            const auto leads_on = [&](const NodeInput& input) {
+                return useful.contains(input.edge.get());
+            };
+            const bool passes = std::any_of(node->inputs().begin(), node->inputs().end(), leads_on);
+            if (passes) {
+                passing_.insert(node);
+            }
+            if (passes || captured_.contains(node)) {
+                useful.insert(node);
+            }
+        }
+        restricted_ = true;
+    }
+
+    // What the node has to send on: nothing where none came, or none below wants any.
+    GradientList gradients_of(Node& node) {
+        const auto arrived = arrived_.find(&node);
+        if (arrived == arrived_.end()) {
+            return {};
+        }
+        Tensor gradient = std::move(arrived->second.total);
+        arrived_.erase(arrived);
+        for (const auto& [number, hook] : GradientHooks(node.hooks())) { // which hooks may change
+            const Tensor replaced = hook(gradient);
+            if (replaced.defined()) {
+                check_replacement(node, replaced);
+                gradient = replaced;
+            }
+        }
+        if (const auto captured = captured_.find(&node); captured != captured_.end()) {
+            captured->second = gradient;
+        }
+        if (restricted_ && !passing_.contains(&node)) {
+            return {};
+        }
+        watch_before(node, gradient);
+        GradientList gradients = node.apply(gradient);
+        watch_after(node, gradients);
+        if (!options_.retain_graph && !options_.create_graph) {
+            node.release();
+        }
+        KAEL_CHECK_AS(ErrorCode::internal, gradients.size() == node.inputs().size(),
+                      node.name() << " gave " << gradients.size() << " gradients for "
+                                  << node.inputs().size() << " inputs");
+        return gradients;
+    }
+
+    void pass_on(const Node& node, const GradientList& gradients) {
+        for (std::size_t i = 0; i < node.inputs().size(); ++i) {
+            const NodeInput& input = node.inputs()[i];
+            if (input.edge == nullptr) {
+                continue;
+            }
+            if (!gradients.empty() && gradients[i].defined()) {
+                receive(*input.edge, fitted(gradients[i], input));
+            }
+            if (--waiting_.at(input.edge.get()) == 0) {
+                ready_.push(input.edge.get());
+            }
+        }
+    }
+
+    // Undoes what broadcasting and promotion did to an input.
+    static Tensor fitted(const Tensor& gradient, const NodeInput& input) {
+        const Tensor summed =
+            gradient.shape() == input.shape ? gradient : sum_to_shape(gradient, input.shape);
+        return summed.to(input.dtype);
+    }
+
+    void receive(const Node& node, const Tensor& gradient) {
+        Arrived& arrived = arrived_[&node];
+        if (!arrived.total.defined()) {
+            arrived.total = gradient;
+        } else if (arrived.is_own && !grad_enabled()) {
+            add_(arrived.total, gradient);
+        } else {
+            arrived.total = arrived.total + gradient;
+            arrived.is_own = true;
+        }
+    }
+
+    static void check_replacement(const Node& node, const Tensor& gradient) {
+        KAEL_CHECK(gradient.shape() == node.shape() && gradient.dtype() == node.dtype(),
+                   "a hook answered with a gradient of shape "
+                       << to_string(gradient.shape()) << " and dtype " << name(gradient.dtype())
+                       << ", expected " << to_string(node.shape()) << " and "
+                       << name(node.dtype()));
+    }
+
+    struct Arrived {
+        Tensor total;
+        bool is_own = false; // nobody else holds it
+    };
+
+    const std::vector<Edge>& roots_;
+    const BackwardOptions options_;
+    std::unordered_map<Node*, std::size_t> waiting_; // gradients that have yet to come
+    std::unordered_map<const Node*, Arrived> arrived_;
+    std::priority_queue<Node*, std::vector<Node*>, LaterFirst> ready_;
+    std::unordered_map<const Node*, Tensor> captured_;
+    std::unordered_set<const Node*> passing_; // those below which something is captured
+    bool restricted_ = false;
+    std::unordered_set<const Node*> started_; // roots: one may stand there twice
+};
+
+// The gradient that a root starts with.
+Tensor seed(const Tensor& root, const Tensor& gradient) {
+    if (!gradient.defined()) {
+        KAEL_CHECK(root.numel() == 1, "backward from a tensor of shape "
+                                          << to_string(root.shape())
+                                          << " without a gradient for it: only a tensor of one "
+                                             "element goes without");
+        return forward::add(Tensor::zeros(root.shape(), root.dtype()), 1.0);
+    }
+    KAEL_CHECK(gradient.shape() == root.shape(),
+               "a gradient of shape " << to_string(gradient.shape()) << " for a root of shape "
+                                      << to_string(root.shape()));
+    KAEL_CHECK(gradient.dtype() == root.dtype(), "a gradient of dtype " << name(gradient.dtype())
+                                                                        << " for a root of dtype "
+                                                                        << name(root.dtype()));
+    return gradient;
+}
+
+std::vector<Edge> edges_of(const std::vector<Tensor>& tensors, const char* what) {
+    std::vector<Edge> edges;
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+        KAEL_CHECK(tensors[i].defined() && tensors[i].requires_grad(),
+                   what << " " << i << " of " << tensors.size() << " needs no gradient");
+        edges.push_back(gradient_edge(tensors[i]));
+    }
+    return edges;
+}
+
+// Sends every root its gradient; the edges keep the graph alive meanwhile.
+void send_all(Walk& walk, const std::vector<Edge>& edges, const std::vector<Tensor>& roots,
+              const std::vector<Tensor>& gradients) {
+    KAEL_CHECK(gradients.empty() || gradients.size() == roots.size(),
+               gradients.size() << " gradients for " << roots.size() << " roots");
+    for (std::size_t i = 0; i < roots.size(); ++i) {
+        walk.send(edges[i], seed(roots[i], gradients.empty() ? Tensor() : gradients[i]));
+    }
+}
+
+} // namespace
+
+void backward(const std::vector<Tensor>& roots, const std::vector<Tensor>& gradients,
+              const BackwardOptions& options) {
+    const std::vector<Edge> edges = edges_of(roots, "root");
+    Walk walk(edges, options);
+    send_all(walk, edges, roots, gradients);
+    walk.run();
+}
+
+std::vector<Tensor> grad(const std::vector<Tensor>& roots, const std::vector<Tensor>& inputs,
+                         const std::vector<Tensor>& gradients, const BackwardOptions& options,
+                         bool allow_unused) {
+    const std::vector<Edge> edges = edges_of(roots, "root");
+    const std::vector<Edge> wanted = edges_of(inputs, "input");
+    Walk walk(edges, options);
+    walk.capture(wanted);
+    send_all(walk, edges, roots, gradients);
+    walk.run();
+    std::vector<Tensor> results;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+        results.push_back(walk.captured(wanted[i]));
+        KAEL_CHECK(allow_unused || results.back().defined(),
+                   "no root depends on input " << i << " of " << inputs.size()
+                                               << ": pass allow_unused to get none for it");
+    }
+    return results;
+}
+
+} // namespace kael::autograd

@@ -1,0 +1,189 @@
+#include "autograd/record.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "kael/error.h"
+#include "kael/operators.h"
+
+namespace kael::autograd {
+
+namespace {
+
+// A node made of a function and of what it needs.
+class FunctionNode final : public Node {
+public:
+    FunctionNode(std::string name, std::vector<NodeInput> inputs, const Tensor& result,
+                 const std::vector<Tensor>& saved, BackwardFunction backward)
+        : Node(std::move(name), std::move(inputs), result), backward_(std::move(backward)),
+          keeps_tensors_(!saved.empty()) {
+        for (const Tensor& tensor : saved) {
+            saved_.emplace_back(tensor, tensor.is_same(result));
+        }
+    }
+    FunctionNode(const FunctionNode&) = delete;
+    FunctionNode& operator=(const FunctionNode&) = delete;
+    ~FunctionNode() override { release(); }
+
+    [[nodiscard]] std::vector<Saved> saved() const override {
+        std::vector<Saved> all;
+        for (const SavedTensor& saved : saved_) {
+            all.push_back(saved.describe());
+        }
+        return all;
+    }
+
+    GradientList apply(const Tensor& gradient) override {
+        KAEL_CHECK(!keeps_tensors_ || !saved_.empty(),
+                   name() << " was walked before, and what it had saved is freed: pass "
+                             "retain_graph to the backward pass that comes first");
+        std::vector<Tensor> saved;
+        for (const SavedTensor& tensor : saved_) {
+            saved.push_back(tensor.unpack(*this));
+        }
+        return backward_(Backward(gradient, std::move(saved), inputs()));
+    }
+
+    void release() override {
+        std::vector<Edge> edges;
+        for (SavedTensor& saved : saved_) {
+            edges.push_back(saved.take_edge());
+        }
+        saved_.clear();
+        free_edges(std::move(edges));
+    }
+
+private:
+    BackwardFunction backward_;
+    std::vector<SavedTensor> saved_;
+    bool keeps_tensors_;
+};
+
+std::vector<NodeInput> node_inputs(const std::vector<Tensor>& tensors) {
+    std::vector<NodeInput> inputs;
+    for (const Tensor& tensor : tensors) {
+        inputs.push_back({gradient_edge(tensor), tensor.shape(), tensor.dtype()});
+    }
+    return inputs;
+}
+
+// The backward pass of a write over the part of a base that `replay` derives from it. The inputs
+// are the base, whose gradient passes elsewhere, and the value that was written.
+GradientList backward_of_write(const std::function<Tensor(const Tensor&)>& replay,
+                               const Backward& context) {
+    GradientList gradients(2);
+    if (context.needs(0)) {
+        gradients[0] = context.gradient().clone();
+        Tensor written = replay(gradients[0]);
+        copy_(written, 0.0);
+    }
+    if (context.needs(1)) {
+        gradients[1] = replay(context.gradient());
+    }
+    return gradients;
+}
+
+} // namespace
+
+SavedTensor::SavedTensor(const Tensor& tensor, bool is_result)
+    : values_(tensor.detach()), edge_(is_result ? nullptr : gradient_edge(tensor)),
+      version_(tensor.storage()->version()), is_result_(is_result) {}
+
+Tensor SavedTensor::unpack(Node& saver) const {
+    const Storage& storage = *values_.storage();
+    KAEL_CHECK(storage.version() == version_,
+               saver.name() << " needs the tensor of shape " << to_string(values_.shape())
+                            << " that it saved at version " << version_ << ", but "
+                            << (storage.last_writer().empty() ? "an in-place write"
+                                                              : storage.last_writer())
+                            << " has changed it: it is at version " << storage.version()
+                            << "; write to a clone, or use the operator that is not in place");
+    Tensor tensor = values_.detach();
+    const Edge edge = is_result_ ? saver.shared_from_this() : edge_;
+    if (edge != nullptr) {
+        state_of(tensor).node = edge;
+    }
+    return tensor;
+}
+
+bool needs_recording(const std::vector<Tensor>& inputs) {
+    return grad_enabled() && std::any_of(inputs.begin(), inputs.end(),
+                                         [](const Tensor& input) { return input.requires_grad(); });
+}
+
+void record(std::string name, const Tensor& result, const std::vector<Tensor>& inputs,
+            const std::vector<Tensor>& saved, BackwardFunction backward) {
+    state_of(result).node = std::make_shared<FunctionNode>(std::move(name), node_inputs(inputs),
+                                                           result, saved, std::move(backward));
+}
+
+void check_in_place(const std::string& operator_name, const Tensor& target,
+                    const std::vector<Tensor>& others) {
+    KAEL_CHECK(target.defined(), operator_name << " into an undefined tensor");
+    if (!grad_enabled()) {
+        return;
+    }
+    const auto is_wanted_leaf = [](const Tensor& tensor) {
+        return tensor.is_leaf() && tensor.requires_grad();
+    };
+    constexpr const char* kAdvice = ": detach it, or write inside no_grad";
+    KAEL_CHECK(!is_wanted_leaf(target), operator_name << " would overwrite a leaf of shape "
+                                                      << to_string(target.shape())
+                                                      << " that needs a gradient" << kAdvice);
+    const ViewOf* view = target.autograd_state() ? target.autograd_state()->view.get() : nullptr;
+    if (view == nullptr) {
+        return;
+    }
+    KAEL_CHECK(!is_wanted_leaf(view->base), operator_name
+                                                << " would overwrite a view of a leaf of shape "
+                                                << to_string(view->base.shape())
+                                                << " that needs a gradient" << kAdvice);
+    if (view->replay == nullptr) {
+        std::vector<Tensor> all = others;
+        all.push_back(view->base);
+        KAEL_CHECK(!needs_recording(all),
+                   operator_name << " would overwrite a view of shape " << to_string(target.shape())
+                                 << " that was made inside no_grad, where nobody can record it");
+    }
+}
+
+void record_write(const Tensor& target, const Tensor& value) {
+    const ViewOf* view = target.autograd_state() ? target.autograd_state()->view.get() : nullptr;
+    const Tensor written = view != nullptr ? view->base : target;
+    State& state = state_of(written);
+    if (view == nullptr) {
+        state.node = gradient_edge(value);
+    } else {
+        state.node = std::make_shared<FunctionNode>(
+            "ViewWriteBackward", node_inputs({written, value}), written, std::vector<Tensor>{},
+            [replay = view->replay](const Backward& context) {
+                return backward_of_write(replay, context);
+            });
+    }
+    ++state.writes;
+}
+
+void register_view(const Tensor& x, const Tensor& view,
+                   std::function<Tensor(const Tensor& base)> replay) {
+    if (!grad_enabled()) {
+        if (x.requires_grad()) {
+            state_of(view).view = std::make_unique<ViewOf>(ViewOf{x, nullptr, 0});
+        }
+        return;
+    }
+    const ViewOf* above = x.autograd_state() ? x.autograd_state()->view.get() : nullptr;
+    const Tensor base = above != nullptr ? above->base : x;
+    if (above != nullptr) {
+        if (above->replay == nullptr) {
+            replay = nullptr;
+        } else {
+            replay = [first = above->replay, second = std::move(replay)](const Tensor& tensor) {
+                return second(first(tensor));
+            };
+        }
+    }
+    const std::uint64_t writes = base.autograd_state() ? base.autograd_state()->writes : 0;
+    state_of(view).view = std::make_unique<ViewOf>(ViewOf{base, std::move(replay), writes});
+}
+
+} // namespace kael::autograd

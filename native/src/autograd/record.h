@@ -1,0 +1,86 @@
+// How an operator records itself: one call of record() after its forward pass.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "autograd/state.h"
+
+namespace kael::autograd {
+
+// A tensor that a node keeps for its backward pass: its values, which version of its memory they
+// are, and where its own gradient goes.
+class SavedTensor {
+public:
+    // `is_result`: the tensor is what the node itself makes. Its edge is left out, for the node
+    // would keep itself alive.
+    SavedTensor(const Tensor& tensor, bool is_result);
+
+    // The tensor as it was saved by `saver`. An error when its memory was written since.
+    [[nodiscard]] Tensor unpack(Node& saver) const;
+    [[nodiscard]] Node::Saved describe() const { return {values_, version_}; }
+    [[nodiscard]] Edge take_edge() { return std::move(edge_); }
+
+private:
+    Tensor values_; // without a graph
+    Edge edge_;
+    std::uint64_t version_;
+    bool is_result_;
+};
+
+// What a backward function gets: the gradient of the result and what was saved.
+class Backward {
+public:
+    Backward(const Tensor& gradient, std::vector<Tensor> saved,
+             const std::vector<NodeInput>& inputs)
+        : gradient_(gradient), saved_(std::move(saved)), inputs_(inputs) {}
+
+    [[nodiscard]] const Tensor& gradient() const { return gradient_; }
+    [[nodiscard]] const Tensor& saved(std::size_t index) const { return saved_.at(index); }
+    // Whether the gradient of that input is wanted; computing another is wasted.
+    [[nodiscard]] bool needs(std::size_t input) const { return inputs_.at(input).edge != nullptr; }
+
+private:
+    const Tensor& gradient_;
+    std::vector<Tensor> saved_;
+    const std::vector<NodeInput>& inputs_;
+};
+
+// Answers a gradient for each input, undefined where it is not needed. A gradient may have the
+// shape and dtype that broadcasting and promotion made of an input: the engine sums and converts it
+// back. Made of recorded operators, so that it can be differentiated again.
+using BackwardFunction = std::function<GradientList(const Backward&)>;
+
+// Whether an operator on these has to be recorded.
+[[nodiscard]] bool needs_recording(const std::vector<Tensor>& inputs);
+
+// Hangs a node on `result`. Not to be called unless needs_recording(inputs). `saved` may hold
+// `result`.
+void record(std::string name, const Tensor& result, const std::vector<Tensor>& inputs,
+            const std::vector<Tensor>& saved, BackwardFunction backward);
+
+// `value`, recorded as the result of an operator, was written over `target`: from now on gradients
+// of `target`, and of what it is a view of, go to `value`.
+void record_write(const Tensor& target, const Tensor& value);
+
+// Refuses an in-place operator whose write could not be recorded. Before anything is written.
+void check_in_place(const std::string& operator_name, const Tensor& target,
+                    const std::vector<Tensor>& others);
+
+// `view` was derived from `x` by `replay`, which records: views of the same memory follow each
+// other's in-place writes. Call for every view, recorded or not.
+void register_view(const Tensor& x, const Tensor& view,
+                   std::function<Tensor(const Tensor& base)> replay);
+
+// Runs a forward pass: operators inside it do not record.
+template <typename Forward>
+[[nodiscard]] auto without_recording(Forward&& forward) {
+    const NoGrad guard;
+    return forward();
+}
+
+} // namespace kael::autograd

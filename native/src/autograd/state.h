@@ -1,0 +1,33 @@
+// What autograd keeps of a tensor.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "kael/autograd.h"
+
+namespace kael::autograd {
+
+// What a view needs to find its place again after its base was written.
+struct ViewOf {
+    Tensor base; // never a view itself
+    // Derives the view from the base, recording as operators do.
+    std::function<Tensor(const Tensor& base)> replay;
+    std::uint64_t writes = 0; // of the base, when the node of this view was made
+};
+
+struct State {
+    bool requires_grad = false;      // of a leaf: what its owner wishes
+    Edge node;                       // what made the tensor; null for a leaf
+    std::weak_ptr<Node> accumulator; // of a leaf, once it was used
+    Tensor gradient;                 // of a leaf
+    GradientHooks hooks;             // of a leaf; those of others hang on their node
+    std::unique_ptr<ViewOf> view;    // null for what is no view, or was not recorded as one
+    std::uint64_t writes = 0;        // recorded in-place writes to this tensor or a view of it
+};
+
+// Made when it is first asked for.
+State& state_of(const Tensor& tensor);
+
+} // namespace kael::autograd

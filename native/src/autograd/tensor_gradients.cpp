@@ -1,0 +1,133 @@
+// The methods of Tensor that are about gradients, and where gradients go.
+#include <atomic>
+#include <memory>
+
+#include "kael/autograd.h"
+#include "kael/error.h"
+
+#include "autograd/accumulate.h"
+#include "autograd/state.h"
+
+namespace kael {
+
+using autograd::Edge;
+using autograd::State;
+using autograd::state_of;
+
+namespace {
+
+// The node that made the tensor; of a view whose base was written since, a new one.
+Edge node_of(const Tensor& tensor) {
+    const std::shared_ptr<State>& state = tensor.autograd_state();
+    if (state == nullptr) {
+        return nullptr;
+    }
+    if (state->view != nullptr && state->view->replay != nullptr) {
+        autograd::ViewOf& view = *state->view;
+        const std::shared_ptr<State>& base = view.base.autograd_state();
+        if (base != nullptr && base->writes != view.writes) {
+            const GradMode guard(true);
+            state->node = node_of(view.replay(view.base));
+            view.writes = base->writes;
+        }
+    }
+    return state->node;
+}
+
+} // namespace
+
+bool Tensor::requires_grad() const {
+    const std::shared_ptr<State>& state = autograd_state();
+    return state != nullptr && (state->requires_grad || node_of(*this) != nullptr);
+}
+
+bool Tensor::is_leaf() const {
+    return node_of(*this) == nullptr;
+}
+
+Edge Tensor::grad_fn() const {
+    return node_of(*this);
+}
+
+Tensor& Tensor::set_requires_grad(bool wanted) {
+    KAEL_CHECK(defined(), "an undefined tensor");
+    KAEL_CHECK(!wanted || is_floating_point(dtype()),
+               "a tensor of dtype " << name(dtype()) << " can need no gradient: only floats can");
+    const Edge node = node_of(*this);
+    KAEL_CHECK(wanted || node == nullptr,
+               "the result of " << node->name()
+                                << " needs a gradient because its operands do: detach() gives a "
+                                   "tensor that does not");
+    if (wanted || autograd_state() != nullptr) {
+        state_of(*this).requires_grad = wanted;
+    }
+    return *this;
+}
+
+Tensor Tensor::grad() const {
+    return autograd_state() != nullptr ? autograd_state()->gradient : Tensor();
+}
+
+void Tensor::set_grad(const Tensor& gradient) {
+    KAEL_CHECK(defined(), "an undefined tensor");
+    if (gradient.defined()) {
+        KAEL_CHECK(gradient.shape() == shape() && gradient.dtype() == dtype(),
+                   "a gradient of shape " << to_string(gradient.shape()) << " and dtype "
+                                          << name(gradient.dtype()) << " for a tensor of shape "
+                                          << to_string(shape()) << " and dtype " << name(dtype()));
+        KAEL_CHECK(!gradient.is_same(*this), "a tensor as its own gradient");
+    }
+    state_of(*this).gradient = gradient;
+}
+
+Tensor Tensor::detach() const {
+    KAEL_CHECK(defined(), "an undefined tensor");
+    return from_storage(storage(), dtype(), shape(), strides(), offset());
+}
+
+void Tensor::backward() const {
+    autograd::backward({*this});
+}
+
+namespace autograd {
+
+State& state_of(const Tensor& tensor) {
+    KAEL_CHECK(tensor.defined(), "an undefined tensor");
+    if (tensor.autograd_state() == nullptr) {
+        tensor.set_autograd_state(std::make_shared<State>());
+    }
+    return *tensor.autograd_state();
+}
+
+std::uint64_t add_gradient_hook(const Tensor& tensor, GradientHook hook) {
+    static std::atomic<std::uint64_t> next{0};
+    KAEL_CHECK(tensor.requires_grad(), "a hook on the gradient of a tensor that needs none");
+    const std::uint64_t number = next.fetch_add(1, std::memory_order_relaxed);
+    gradient_edge(tensor)->hooks().emplace(number, std::move(hook));
+    return number;
+}
+
+void remove_gradient_hook(const Tensor& tensor, std::uint64_t number) {
+    if (const Edge edge = gradient_edge(tensor)) {
+        edge->hooks().erase(number);
+    }
+}
+
+Edge gradient_edge(const Tensor& tensor) {
+    if (!tensor.requires_grad()) {
+        return nullptr;
+    }
+    if (Edge node = node_of(tensor)) {
+        return node;
+    }
+    State& state = state_of(tensor);
+    Edge accumulator = state.accumulator.lock();
+    if (accumulator == nullptr) {
+        accumulator = std::make_shared<AccumulateGrad>(tensor);
+        state.accumulator = accumulator;
+    }
+    return accumulator;
+}
+
+} // namespace autograd
+} // namespace kael

@@ -1,0 +1,150 @@
+// The views and plain copies of Tensor, recorded.
+#include <cstddef>
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "kael/operators.h"
+#include "kael/tensor.h"
+
+#include "autograd/record.h"
+#include "tensor/forward_views.h"
+
+namespace kael {
+
+namespace {
+
+using autograd::Backward;
+using autograd::GradientList;
+using Replay = std::function<Tensor(const Tensor&)>;
+using Derivative = std::function<Tensor(const Tensor& gradient)>;
+
+// `result` is what `replay` makes of `x`.
+Tensor recorded(const char* node, const Tensor& x, Tensor result, Replay replay,
+                Derivative derivative) {
+    if (result.is_same(x)) {
+        return result;
+    }
+    if (result.storage() == x.storage()) {
+        autograd::register_view(x, result, std::move(replay));
+    }
+    if (autograd::needs_recording({x})) {
+        autograd::record(node, result, {x}, {},
+                         [derivative = std::move(derivative)](const Backward& context) {
+                             return GradientList{derivative(context.gradient())};
+                         });
+    }
+    return result;
+}
+
+// Zeros of `shape`, with `part` at the place that `locate` answers with.
+Tensor embed(const Tensor& part, const Shape& shape, Replay locate) {
+    Tensor whole = Tensor::zeros(shape, part.dtype());
+    {
+        const NoGrad guard;
+        Tensor place = locate(whole);
+        forward::copy_(place, part);
+    }
+    if (autograd::needs_recording({part})) {
+        autograd::record("EmbedBackward", whole, {part}, {},
+                         [locate = std::move(locate)](const Backward& context) {
+                             return GradientList{locate(context.gradient())};
+                         });
+    }
+    return whole;
+}
+
+// For views that leave elements out, whose gradient is zero.
+Tensor recorded_part(const char* node, const Tensor& x, Tensor result, const Replay& replay) {
+    return recorded(node, x, std::move(result), replay,
+                    [shape = x.shape(), replay](const Tensor& gradient) {
+                        return embed(gradient, shape, replay);
+                    });
+}
+
+// The engine undoes what became of shape and dtype.
+Tensor pass(const Tensor& gradient) {
+    return gradient;
+}
+
+} // namespace
+
+Tensor Tensor::transpose(int first, int second) const {
+    const Replay replay = [=](const Tensor& x) { return x.transpose(first, second); };
+    return recorded("TransposeBackward", *this, forward::transpose(*this, first, second), replay,
+                    replay);
+}
+
+Tensor Tensor::permute(const std::vector<int>& dimensions) const {
+    return recorded(
+        "PermuteBackward", *this, forward::permute(*this, dimensions),
+        [=](const Tensor& x) { return x.permute(dimensions); },
+        [=](const Tensor& gradient) {
+            const int rank = gradient.rank();
+            std::vector<int> inverse(dimensions.size());
+            for (int i = 0; i < rank; ++i) {
+                const int source = dimensions[static_cast<std::size_t>(i)];
+                inverse[static_cast<std::size_t>(source < 0 ? source + rank : source)] = i;
+            }
+            return gradient.permute(inverse);
+        });
+}
+
+Tensor Tensor::slice(int dimension, std::int64_t start, std::int64_t end, std::int64_t step) const {
+    return recorded_part("SliceBackward", *this, forward::slice(*this, dimension, start, end, step),
+                         [=](const Tensor& x) { return x.slice(dimension, start, end, step); });
+}
+
+Tensor Tensor::select(int dimension, std::int64_t index) const {
+    return recorded_part("SelectBackward", *this, forward::select(*this, dimension, index),
+                         [=](const Tensor& x) { return x.select(dimension, index); });
+}
+
+Tensor Tensor::unsqueeze(int dimension) const {
+    return recorded(
+        "UnsqueezeBackward", *this, forward::unsqueeze(*this, dimension),
+        [=](const Tensor& x) { return x.unsqueeze(dimension); },
+        [=](const Tensor& gradient) { return gradient.squeeze(dimension); });
+}
+
+Tensor Tensor::squeeze(int dimension) const {
+    const int place = existing_dimension(*this, dimension);
+    return recorded(
+        "SqueezeBackward", *this, forward::squeeze(*this, place),
+        [=](const Tensor& x) { return x.squeeze(place); },
+        [=](const Tensor& gradient) { return gradient.unsqueeze(place); });
+}
+
+Tensor Tensor::expand(const Shape& shape) const {
+    return recorded(
+        "ExpandBackward", *this, forward::expand(*this, shape),
+        [=](const Tensor& x) { return x.expand(shape); }, pass);
+}
+
+Tensor Tensor::view(const Shape& shape) const {
+    return recorded(
+        "ViewBackward", *this, forward::view(*this, shape),
+        [=](const Tensor& x) { return x.view(shape); },
+        [before = this->shape()](const Tensor& gradient) { return gradient.reshape(before); });
+}
+
+Tensor Tensor::reshape(const Shape& shape) const {
+    return recorded(
+        "ReshapeBackward", *this, forward::reshape(*this, shape),
+        [=](const Tensor& x) { return x.reshape(shape); },
+        [before = this->shape()](const Tensor& gradient) { return gradient.reshape(before); });
+}
+
+Tensor Tensor::contiguous() const {
+    return is_contiguous() ? *this : clone();
+}
+
+Tensor Tensor::clone() const {
+    return recorded("CloneBackward", *this, forward::clone(*this), nullptr, pass);
+}
+
+Tensor Tensor::to(DType dtype) const {
+    return recorded("ToBackward", *this, forward::to(*this, dtype), nullptr, pass);
+}
+
+} // namespace kael

@@ -1,0 +1,285 @@
+// The graph and the engine: which gradients come, where they add up, and what is refused. The
+// values are worked out by hand.
+#include <cstdint>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "kael/autograd.h"
+#include "kael/operators.h"
+
+#include "message_of.h"
+
+namespace kael {
+namespace {
+
+using Values = std::vector<float>;
+using test::message_of;
+
+Tensor constant(const Values& values, const Shape& shape) {
+    return Tensor::from_bytes(values.data(), static_cast<std::int64_t>(4 * values.size()), shape,
+                              DType::float32);
+}
+
+Tensor leaf(const Values& values, const Shape& shape) {
+    return constant(values, shape).set_requires_grad(true);
+}
+
+Tensor leaf(const Values& values) {
+    return leaf(values, {static_cast<std::int64_t>(values.size())});
+}
+
+Values values_of(const Tensor& tensor) {
+    if (!tensor.defined()) {
+        return {};
+    }
+    const Tensor flat = tensor.detach().contiguous();
+    const float* const data = flat.data<float>();
+    return {data, data + flat.numel()};
+}
+
+TEST(Backward, AddsWhatMeetsInALeaf) {
+    const Tensor x = leaf({3, 4});
+    sum(x * x + x).backward();
+    EXPECT_EQ(values_of(x.grad()), (Values{7, 9}));
+    sum(x * 2.0).backward(); // a second pass adds to the first
+    EXPECT_EQ(values_of(x.grad()), (Values{9, 11}));
+}
+
+TEST(Backward, SumsWhatBroadcastingRepeated) { // KB034, KB035, KB037
+    const Tensor a = leaf(Values(12, 1.0F), {3, 1, 4});
+    const Tensor b = leaf(Values(120, 2.0F), {2, 3, 5, 4});
+    sum(a * b).backward();
+    EXPECT_EQ(a.grad().shape(), (Shape{3, 1, 4}));
+    EXPECT_EQ(values_of(a.grad()), Values(12, 20.0F));
+    EXPECT_EQ(values_of(b.grad()), Values(120, 1.0F));
+    const Tensor scalar = leaf({3}, {});
+    sum(leaf({1, 2}) * scalar).backward();
+    EXPECT_EQ(scalar.grad().shape(), Shape{});
+    EXPECT_EQ(values_of(scalar.grad()), (Values{3}));
+}
+
+TEST(Backward, ConvertsBackWhatPromotionConverted) {
+    const Tensor half = leaf({2}).to(DType::float16).detach().set_requires_grad(true);
+    sum(half * leaf({3})).backward();
+    EXPECT_EQ(half.grad().dtype(), DType::float16);
+    EXPECT_EQ(values_of(half.grad().to(DType::float32)), (Values{3}));
+}
+
+TEST(Backward, WalksAndFreesAMillionNodes) { // KB043, KB044
+    const Tensor x = leaf({1});
+    {
+        Tensor y = x;
+        for (int i = 0; i < 1'000'000; ++i) {
+            y = y + 1.0;
+        }
+        y.backward();
+        EXPECT_EQ(values_of(x.grad()), (Values{1}));
+    }
+    Tensor chain = x; // saved tensors hold the graph as well
+    for (int i = 0; i < 100'000; ++i) {
+        chain = chain * x;
+    }
+}
+
+TEST(Backward, NeedsAGradientForMoreThanOneElement) {
+    const Tensor x = leaf({1, 2});
+    const Tensor y = x * 3.0;
+    EXPECT_EQ(message_of([&] { y.backward(); }),
+              "backward from a tensor of shape [2] without a gradient for it: only a tensor of one "
+              "element goes without");
+    autograd::backward({y}, {constant({10, 100}, {2})});
+    EXPECT_EQ(values_of(x.grad()), (Values{30, 300}));
+    EXPECT_EQ(message_of([&] { autograd::backward({y}, {constant({1}, {1})}); }),
+              "a gradient of shape [1] for a root of shape [2]");
+    EXPECT_EQ(message_of([&] { sum(constant({1}, {1})).backward(); }),
+              "root 0 of 1 needs no gradient");
+}
+
+TEST(Backward, FreesWhatItSavedUnlessAskedToKeepIt) {
+    const Tensor x = leaf({3});
+    const Tensor y = x * x;
+    autograd::backward({y}, {}, {.retain_graph = true});
+    y.backward();
+    EXPECT_EQ(values_of(x.grad()), (Values{12}));
+    EXPECT_EQ(message_of([&] { y.backward(); }),
+              "MulBackward was walked before, and what it had saved is freed: pass retain_graph to "
+              "the backward pass that comes first");
+    const Tensor sum_of = x + x; // saves nothing
+    sum_of.backward();
+    sum_of.backward();
+    EXPECT_EQ(values_of(x.grad()), (Values{16}));
+}
+
+TEST(Backward, RefusesASavedTensorThatWasWritten) { // KB031
+    const Tensor x = leaf({1, 2});
+    Tensor y = x * 2.0;
+    const Tensor z = y * y;
+    add_(y, 1.0);
+    EXPECT_EQ(
+        message_of([&] { sum(z).backward(); }),
+        "MulBackward needs the tensor of shape [2] that it saved at version 0, but add_ has "
+        "changed it: it is at version 1; write to a clone, or use the operator that is not in "
+        "place");
+    Tensor result = exp(x); // saves its result
+    mul_(result, 2.0);
+    EXPECT_NE(message_of([&] { sum(result).backward(); }).find("ExpBackward needs"),
+              std::string::npos);
+}
+
+TEST(Backward, SeesAWriteThroughADetachedHandle) { // KB032
+    const Tensor x = leaf({1, 2});
+    const Tensor y = x * 2.0;
+    const Tensor z = y * y;
+    Tensor other = y.detach();
+    add_(other, 1.0);
+    EXPECT_NE(message_of([&] { sum(z).backward(); }).find("add_ has changed it"),
+              std::string::npos);
+}
+
+TEST(Backward, AllowsAWriteToWhatWasNotSaved) {
+    const Tensor x = leaf({1, 2});
+    Tensor y = x * 2.0;
+    const Tensor z = y + 1.0;
+    add_(y, 5.0);
+    sum(z).backward();
+    EXPECT_EQ(values_of(x.grad()), (Values{2, 2}));
+}
+
+TEST(Backward, FollowsAWriteThroughAView) {
+    const Tensor a = leaf({1, 1, 1, 1}, {2, 2});
+    const Tensor b = a * 2.0;
+    Tensor row = b.select(0, 0);
+    mul_(row, 3.0);
+    sum(b).backward();
+    EXPECT_EQ(values_of(a.grad()), (Values{6, 6, 2, 2}));
+}
+
+TEST(Backward, FollowsAWriteToTheBaseOfAView) {
+    const Tensor a = leaf({1, 2, 3, 4}, {2, 2});
+    Tensor b = a * 1.0;
+    const Tensor column = b.transpose(0, 1).select(0, 1);
+    mul_(b, 5.0);
+    EXPECT_EQ(values_of(column), (Values{10, 20}));
+    sum(column).backward();
+    EXPECT_EQ(values_of(a.grad()), (Values{0, 5, 0, 5}));
+}
+
+TEST(Backward, GivesAGradientToWhatIsWrittenIntoAPlainTensor) {
+    const Tensor w = leaf({7});
+    const Tensor canvas = constant({1, 2, 3}, {3});
+    Tensor middle = canvas.slice(0, 1, 2);
+    mul_(middle, w);
+    EXPECT_TRUE(canvas.requires_grad());
+    sum(canvas * canvas).backward(); // (2 w)^2
+    EXPECT_EQ(values_of(w.grad()), (Values{56}));
+}
+
+TEST(InPlace, IsRefusedForALeafAndItsViews) {
+    Tensor x = leaf({1, 2});
+    EXPECT_EQ(message_of([&] { add_(x, 1.0); }),
+              "add_ would overwrite a leaf of shape [2] that needs a gradient: detach it, or write "
+              "inside no_grad");
+    Tensor view = x.select(0, 0);
+    EXPECT_EQ(message_of([&] { add_(view, 1.0); }),
+              "add_ would overwrite a view of a leaf of shape [2] that needs a gradient: detach "
+              "it, or write inside no_grad");
+    EXPECT_EQ(values_of(x), (Values{1, 2}));
+    const NoGrad guard;
+    add_(x, 1.0);
+    EXPECT_EQ(values_of(x), (Values{2, 3}));
+    EXPECT_TRUE(x.is_leaf());
+}
+
+TEST(InPlace, IsRefusedForAViewMadeInsideNoGrad) {
+    const Tensor y = leaf({1, 2}) * 2.0;
+    Tensor view = [&] {
+        const NoGrad guard;
+        return y.select(0, 0);
+    }();
+    EXPECT_EQ(message_of([&] { mul_(view, 3.0); }),
+              "mul_ would overwrite a view of shape [] that was made inside no_grad, where nobody "
+              "can record it");
+}
+
+TEST(Grad, AnswersForTheInputsAndLeavesTheLeavesAlone) {
+    const Tensor x = leaf({3});
+    const Tensor w = leaf({5});
+    const Tensor middle = x * w;
+    const Tensor loss = middle * middle;
+    const std::vector<Tensor> gradients = autograd::grad({loss}, {middle, x});
+    EXPECT_EQ(values_of(gradients[0]), (Values{30}));
+    EXPECT_EQ(values_of(gradients[1]), (Values{150}));
+    EXPECT_FALSE(x.grad().defined());
+    EXPECT_FALSE(w.grad().defined());
+}
+
+TEST(Grad, NamesAnInputThatNoRootDependsOn) {
+    const Tensor x = leaf({3});
+    const Tensor other = leaf({4});
+    EXPECT_EQ(message_of([&] { (void)autograd::grad({x * 2.0}, {other}); }),
+              "no root depends on input 0 of 1: pass allow_unused to get none for it");
+    EXPECT_FALSE(autograd::grad({x * 2.0}, {other}, {}, {}, true)[0].defined());
+}
+
+TEST(Grad, OfAGradientIsTheSecondDerivative) {
+    const Tensor x = leaf({2});
+    const Tensor cube = x * x * x;
+    const Tensor first = autograd::grad({cube}, {x}, {}, {.create_graph = true})[0];
+    EXPECT_EQ(values_of(first), (Values{12}));
+    const Tensor second = autograd::grad({first}, {x}, {}, {.create_graph = true})[0];
+    EXPECT_EQ(values_of(second), (Values{12}));
+    EXPECT_EQ(values_of(autograd::grad({second}, {x})[0]), (Values{6}));
+}
+
+TEST(NoGrad, RecordsNothingInItsScopeAndThread) {
+    const Tensor x = leaf({3});
+    {
+        const NoGrad guard;
+        EXPECT_FALSE((x * x).requires_grad());
+        std::thread([&] { EXPECT_TRUE((x * x).requires_grad()); }).join();
+    }
+    EXPECT_TRUE((x * x).requires_grad());
+    EXPECT_FALSE((x.detach() * 2.0).requires_grad());
+}
+
+TEST(Hooks, SeeAndReplaceTheGradient) {
+    const Tensor x = leaf({3});
+    const Tensor y = x * 2.0;
+    Values seen;
+    const auto number = autograd::add_gradient_hook(y, [&](const Tensor& gradient) {
+        seen = values_of(gradient);
+        return gradient * 10.0;
+    });
+    autograd::backward({y * 5.0}, {}, {.retain_graph = true});
+    EXPECT_EQ(seen, (Values{5}));
+    EXPECT_EQ(values_of(x.grad()), (Values{100}));
+    autograd::remove_gradient_hook(y, number);
+    autograd::add_gradient_hook(x, [](const Tensor&) { return Tensor(); }); // only looks
+    (y * 5.0).backward();
+    EXPECT_EQ(values_of(x.grad()), (Values{110}));
+    autograd::add_gradient_hook(x, [](const Tensor&) { return constant({1, 2}, {2}); });
+    EXPECT_EQ(message_of([&] { (x * 1.0).backward(); }),
+              "a hook answered with a gradient of shape [2] and dtype float32, expected [1] and "
+              "float32");
+}
+
+TEST(RequiresGrad, IsForFloatsAndLeaves) {
+    Tensor integers = Tensor::zeros({2}, DType::int64);
+    EXPECT_EQ(message_of([&] { integers.set_requires_grad(true); }),
+              "a tensor of dtype int64 can need no gradient: only floats can");
+    Tensor y = leaf({1}) * 2.0;
+    EXPECT_EQ(
+        message_of([&] { y.set_requires_grad(false); }),
+        "the result of MulBackward needs a gradient because its operands do: detach() gives a "
+        "tensor that does not");
+    Tensor x = leaf({1});
+    const Tensor same = x;
+    x.set_requires_grad(false);
+    EXPECT_FALSE(same.requires_grad()); // handles of one tensor
+}
+
+} // namespace
+} // namespace kael
