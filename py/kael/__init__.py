@@ -13,7 +13,7 @@ library is loaded at first use, from ``KAEL_LIBRARY``, the installed package or 
 """
 
 from kael import _early  # noqa: F401, I001  # before NumPy is imported
-from kael import _indexing, _operators, _reductions  # noqa: F401  # what a Tensor can do
+from kael import _creation, _indexing, _operators, _reductions  # noqa: F401  # what a Tensor can do
 from kael._errors import Error, ErrorCode
 from kael._generation import FinishReason, Generation
 from kael._gpt import GPT, GPTConfig, sample_next

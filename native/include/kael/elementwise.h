@@ -18,9 +18,10 @@
     X(neg)                                                                                         \
     X(abs)                                                                                         \
     X(sign)                                                                                        \
-    X(floor) X(ceil) X(round) X(trunc) X(relu) X(square) X(exp) X(expm1) X(log) X(log1p) X(sqrt)   \
-        X(rsqrt) X(reciprocal) X(sin) X(cos) X(tanh) X(sigmoid) X(erf) X(gelu) X(gelu_tanh)        \
-            X(logical_not) X(isnan) X(isinf) X(isfinite)
+    X(floor)                                                                                       \
+    X(ceil) X(round) X(trunc) X(relu) X(square) X(exp) X(expm1) X(log) X(log1p) X(sqrt) X(rsqrt)   \
+        X(reciprocal) X(sin) X(cos) X(tanh) X(sigmoid) X(erf) X(gelu) X(gelu_tanh) X(logical_not)  \
+            X(isnan) X(isinf) X(isfinite)
 
 // div: integers and bools are divided as float32. floor_divide, trunc_divide: the quotient, rounded
 // down, and towards zero. remainder has the sign of y, fmod that of x. An integer divided by 0, or
@@ -30,8 +31,9 @@
     X(add)                                                                                         \
     X(sub)                                                                                         \
     X(mul)                                                                                         \
-    X(div) X(floor_divide) X(trunc_divide) X(remainder) X(fmod) X(pow) X(maximum) X(minimum)       \
-        X(clamp_min) X(clamp_max) X(eq) X(ne) X(lt) X(le) X(gt) X(ge) X(logical_and) X(logical_or) \
+    X(div)                                                                                         \
+    X(floor_divide) X(trunc_divide) X(remainder) X(fmod) X(pow) X(maximum) X(minimum) X(clamp_min) \
+        X(clamp_max) X(eq) X(ne) X(lt) X(le) X(gt) X(ge) X(logical_and) X(logical_or)              \
             X(logical_xor)
 
 namespace kael::forward {

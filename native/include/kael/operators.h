@@ -4,6 +4,7 @@
 
 #include "kael/autograd.h"
 #include "kael/elementwise.h"
+#include "kael/matmul.h"
 #include "kael/reduce.h"
 #include "kael/tensor.h"
 
@@ -44,6 +45,8 @@ Tensor& copy_(Tensor& x, const Operand& source);
 [[nodiscard]] Tensor log_softmax(const Tensor& x, int dimension);
 // The reverse of broadcasting: sums over what broadcasting `shape` to that of `x` repeats.
 [[nodiscard]] Tensor sum_to_shape(const Tensor& x, const Shape& shape);
+
+[[nodiscard]] Tensor matmul(const Tensor& a, const Tensor& b);
 
 inline Tensor operator-(const Tensor& x) {
     return neg(x);

@@ -34,6 +34,10 @@ using Scalar = std::variant<bool, std::int64_t, double>;
 // "2.5", "7", "true"
 [[nodiscard]] std::string to_string(const Scalar& number);
 
+// Refuses an integer that the dtype does not hold and would wrap. Floats are rounded, at worst to
+// infinity. `name` is the operator's, for the error.
+void check_fits(const Scalar& number, DType dtype, const std::string& name);
+
 // A tensor or a number.
 class Operand {
 public:

@@ -2,7 +2,6 @@
 
 #include <array>
 #include <cstring>
-#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -70,21 +69,6 @@ Tensor tensor_of(const Scalar& number) {
         number);
 }
 
-// An integer that the dtype does not hold would become another one.
-void check_fits(const std::string& operation, const Scalar& number, DType dtype) {
-    const std::int64_t* const integer = std::get_if<std::int64_t>(&number);
-    if (integer == nullptr || is_floating_point(dtype)) {
-        return;
-    }
-    const std::int64_t digits = 8 * item_size(dtype) - (dtype == DType::uint8 ? 0 : 1);
-    const std::int64_t most =
-        digits == 63 ? std::numeric_limits<std::int64_t>::max() : (std::int64_t{1} << digits) - 1;
-    const std::int64_t least = dtype == DType::uint8 ? 0 : -most - 1;
-    KAEL_CHECK(*integer >= least && *integer <= most,
-               operation << ": the number " << *integer << " does not fit the dtype " << name(dtype)
-                         << ", expected " << least << " to " << most);
-}
-
 // One operand, ready to be read.
 struct Input {
     Tensor tensor;
@@ -121,7 +105,7 @@ std::vector<Input> make_inputs(const ElementwiseRow& row, std::span<const Operan
         input.wanted = condition ? DType::boolean : plan.compute;
         if (operand.is_number()) {
             if (!condition && row.result != ResultKind::boolean) {
-                check_fits(row.name, operand.number(), plan.common);
+                check_fits(operand.number(), plan.common, row.name);
             }
             input.tensor = tensor_of(operand.number());
             input.rounded = input.wanted;
@@ -308,7 +292,7 @@ Tensor& copy_(Tensor& x, const Operand& source) {
     const Operand operands[] = {x, source};
     const Shape shape = result_shape(operands, own_name);
     if (source.is_number()) {
-        check_fits(own_name, source.number(), x.dtype());
+        check_fits(source.number(), x.dtype(), own_name);
     }
     const Tensor read = source.is_number() ? tensor_of(source.number()) : source.tensor();
     const Computation computation = {x.dtype(), x.dtype(), x.dtype(), x.dtype(),

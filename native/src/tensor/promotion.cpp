@@ -57,6 +57,20 @@ std::string to_string(const Scalar& number) {
     return text.str();
 }
 
+void check_fits(const Scalar& number, DType dtype, const std::string& name) {
+    const std::int64_t* const integer = std::get_if<std::int64_t>(&number);
+    if (integer == nullptr || is_floating_point(dtype) || dtype == DType::int64) {
+        return;
+    }
+    const std::int64_t bits = dtype == DType::boolean ? 1 : 8 * item_size(dtype);
+    const bool has_sign = dtype == DType::int32 || dtype == DType::int8;
+    const std::int64_t most = (std::int64_t{1} << (has_sign ? bits - 1 : bits)) - 1;
+    const std::int64_t least = has_sign ? -most - 1 : 0;
+    KAEL_CHECK(*integer >= least && *integer <= most,
+               name << ": the number " << *integer << " does not fit the dtype "
+                    << kael::name(dtype) << ", expected " << least << " to " << most);
+}
+
 DType Operand::dtype() const {
     if (!is_number()) {
         return tensor().dtype();

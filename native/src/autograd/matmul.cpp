@@ -1,0 +1,57 @@
+// Products of matrices, recorded.
+#include <utility>
+#include <vector>
+
+#include "kael/operators.h"
+
+#include "autograd/record.h"
+
+namespace kael {
+
+namespace {
+
+using autograd::Backward;
+using autograd::GradientList;
+
+// A vector as the matrix that matmul takes it for.
+Tensor as_row(const Tensor& x) {
+    return x.rank() == 1 ? x.unsqueeze(0) : x;
+}
+Tensor as_column(const Tensor& x) {
+    return x.rank() == 1 ? x.unsqueeze(1) : x;
+}
+
+// The gradients of a and b in the shapes that broadcasting gave them, which the engine undoes.
+GradientList derivative(const Backward& context) {
+    const Tensor& a = context.saved(0);
+    const Tensor& b = context.saved(1);
+    Tensor gradient = context.gradient();
+    if (b.rank() == 1) {
+        gradient = gradient.unsqueeze(-1);
+    }
+    if (a.rank() == 1) {
+        gradient = gradient.unsqueeze(-2);
+    }
+    GradientList gradients(2);
+    if (context.needs(0)) {
+        const Tensor whole = matmul(gradient, as_column(b).transpose(-2, -1));
+        gradients[0] = a.rank() == 1 ? whole.squeeze(-2) : whole;
+    }
+    if (context.needs(1)) {
+        const Tensor whole = matmul(as_row(a).transpose(-2, -1), gradient);
+        gradients[1] = b.rank() == 1 ? whole.squeeze(-1) : whole;
+    }
+    return gradients;
+}
+
+} // namespace
+
+Tensor matmul(const Tensor& a, const Tensor& b) {
+    Tensor result = autograd::without_recording([&] { return forward::matmul(a, b); });
+    if (is_floating_point(result.dtype()) && autograd::needs_recording({a, b})) {
+        autograd::record("MatmulBackward", result, {a, b}, {a, b}, derivative);
+    }
+    return result;
+}
+
+} // namespace kael
