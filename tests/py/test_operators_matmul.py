@@ -126,9 +126,7 @@ def test_what_does_not_match_is_shown():
             kael.zeros(*a) @ kael.zeros(*b)
     for dtypes in (("float32", "int64"), ("float32", "float64"), ("bool", "bool")):
         x, y = (kael.ones(2, dtype=dtype) for dtype in dtypes)
-        with pytest.raises(
-            kael.Error, match="operands of dtype {} and {}".format(*dtypes)
-        ):
+        with pytest.raises(kael.Error, match="operands of dtype {} and {}".format(*dtypes)):
             x @ y
     for wrong in (1, None, [1.0]):
         with pytest.raises(TypeError):
