@@ -14,6 +14,8 @@ library is loaded at first use, from ``KAEL_LIBRARY``, the installed package or 
 
 from kael import _early  # noqa: F401, I001  # before NumPy is imported
 from kael import _creation, _indexing, _operators, _reductions  # noqa: F401  # what a Tensor can do
+from kael._autograd import enable_grad, grad, is_grad_enabled, no_grad, set_grad_enabled
+from kael._debug import autograd_graph, explain, set_anomaly_detection, set_backward_trace
 from kael._errors import Error, ErrorCode
 from kael._generation import FinishReason, Generation
 from kael._gpt import GPT, GPTConfig, sample_next
@@ -46,14 +48,23 @@ __all__ = [
     "SafeTensors",
     "Tensor",
     "TokenRing",
+    "autograd_graph",
     "build_info",
     "caching_allocator_enabled",
     "default_model_path",
+    "enable_grad",
+    "explain",
     "get_num_threads",
+    "grad",
+    "is_grad_enabled",
     "load_safetensors",
     "manual_seed",
+    "no_grad",
     "sample_next",
     "save_safetensors",
+    "set_anomaly_detection",
+    "set_backward_trace",
+    "set_grad_enabled",
     "set_num_threads",
     "tensor",
 ]

@@ -12,6 +12,7 @@ import importlib.resources
 import os
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -124,6 +125,13 @@ def _load() -> Native:
 def text_of(pointer: Any, length: int) -> str:
     """Text of the library, for people: UTF-8, but a path in it may hold any byte."""
     return ctypes.string_at(pointer, length).decode("utf-8", "backslashreplace")
+
+
+def answered_text(call: Callable[[Any, Any], int]) -> str:
+    """The text that ``call`` answers with through a pointer and a length."""
+    text, length = _signatures.TextPointer(), ctypes.c_int64()
+    check_status(call(ctypes.byref(text), ctypes.byref(length)))
+    return text_of(text, length.value)
 
 
 def static_text(pointer: Any) -> str:

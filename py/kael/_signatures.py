@@ -70,6 +70,7 @@ class TokenRingHandle(Structure):
 
 TokenCallback = CFUNCTYPE(c_int32, c_void_p, c_int64)
 StopCallback = CFUNCTYPE(c_uint8, c_void_p)
+TraceCallback = CFUNCTYPE(None, POINTER(c_char), c_int64, c_void_p)
 
 
 class TensorInfo(Structure):
@@ -102,6 +103,11 @@ class Argument(Structure):
         ("integer", c_int64),
         ("real", c_double),
     ]
+
+
+RETAIN_GRAPH = 1
+CREATE_GRAPH = 2
+ALLOW_UNUSED = 4
 
 
 class GptConfig(Structure):
@@ -225,6 +231,31 @@ FUNCTIONS: dict[str, Signature] = {
     ),
     "kael_operator_count": _kept(None, Int64Pointer),
     "kael_operator_name": _kept(_STATUS, c_int64, POINTER(TextPointer), Int64Pointer),
+    # Gradients
+    "kael_set_grad_enabled": _kept(None, c_uint8),
+    "kael_grad_enabled": _kept(c_uint8),
+    "kael_tensor_gradient_state": _kept(_STATUS, _tensor, POINTER(c_uint8), POINTER(c_uint8)),
+    "kael_tensor_set_requires_grad": _kept(_STATUS, _tensor, c_uint8),
+    "kael_tensor_grad_fn": _kept(_STATUS, _tensor, POINTER(TextPointer), Int64Pointer),
+    "kael_tensor_grad": _kept(_STATUS, _tensor, POINTER(_tensor)),
+    "kael_tensor_set_grad": _kept(_STATUS, _tensor, _tensor),
+    "kael_tensor_detach": _kept(_STATUS, _tensor, POINTER(_tensor)),
+    "kael_backward": _released(_STATUS, POINTER(_tensor), POINTER(_tensor), c_int64, c_int32),
+    "kael_grad": _released(
+        _STATUS,
+        POINTER(_tensor),
+        POINTER(_tensor),
+        c_int64,
+        POINTER(_tensor),
+        c_int64,
+        c_int32,
+        POINTER(_tensor),
+    ),
+    # Debugging
+    "kael_explain": _kept(_STATUS, _tensor, POINTER(TextPointer), Int64Pointer),
+    "kael_autograd_graph": _kept(_STATUS, _tensor, POINTER(TextPointer), Int64Pointer),
+    "kael_set_backward_trace": _kept(_STATUS, TraceCallback, c_void_p),
+    "kael_set_anomaly_detection": _kept(None, c_uint8),
     # Named tensors and safetensors files
     "kael_safetensors_load": _released(_STATUS, c_char_p, c_int64, c_int32, POINTER(_map)),
     "kael_safetensors_save": _released(_STATUS, _map, c_char_p, c_int64),

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from kael import _checks, _signatures
 from kael._errors import Error, ErrorCode
 from kael._handles import NotCopied, Owned
-from kael._library import check_status, native
+from kael._library import answered_text, check_status, native
 
 _NUMPY_TYPES: dict[str, np.dtype[Any]] = {
     "float32": np.dtype(np.float32),
@@ -60,6 +60,11 @@ class Tensor(NotCopied):
     @classmethod
     def _filled(cls, count: int, call: Callable[[Any], int]) -> list[Tensor]:
         """The tensors whose handles ``call`` writes to the ``count`` pointers that it is given."""
+        return cast(list[Tensor], cls._filled_or_none(count, call))
+
+    @classmethod
+    def _filled_or_none(cls, count: int, call: Callable[[Any], int]) -> list[Tensor | None]:
+        """The same, with None for a pointer that ``call`` leaves empty."""
         handles = (_HandlePointer * count)()
         tensors = []
         for index in range(count):
@@ -69,13 +74,16 @@ class Tensor(NotCopied):
             tensor._owned = Owned(entry, native().released.kael_tensor_free, "tensor")
             tensors.append(tensor)
         check_status(call(handles))
-        for tensor in tensors:
+        found = [tensor for tensor, handle in zip(tensors, handles, strict=True) if handle]
+        for tensor in found:
             tensor._info = _signatures.sized(_signatures.TensorInfo)
             check_status(
                 native().kept.kael_tensor_describe(tensor._owned.pointer(), ctypes.byref(tensor._info))
             )
             tensor._dtype = _signatures.DTYPES[tensor._info.dtype]
-        return tensors
+        return [tensor if handle else None for tensor, handle in zip(tensors, handles, strict=True)]
+
+    # -- What it is
 
     @property
     def dtype(self) -> str:
@@ -127,17 +135,81 @@ class Tensor(NotCopied):
             lambda out: native().kept.kael_tensor_view(self._owned.pointer(), array, len(sizes), out)
         )
 
-    def detach(self) -> Tensor:
-        """The same memory without a history of gradients."""
+    # -- Gradients
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether operators on the tensor are recorded, so that gradients of it can be had. May be set, of
+        tensors of floats; the result of a recorded operator keeps it.
+        """
+        return self._gradient_state()[0]
+
+    @requires_grad.setter
+    def requires_grad(self, wanted: bool) -> None:
+        self.requires_grad_(wanted)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Tensor:
+        """Sets :attr:`requires_grad`."""
+        wanted = _checks.flag("requires_grad", requires_grad)
+        check_status(native().kept.kael_tensor_set_requires_grad(self._owned.pointer(), wanted))
         return self
+
+    @property
+    def is_leaf(self) -> bool:
+        """True unless a recorded operator made the tensor. Gradients add up in the ``grad`` of leaves."""
+        return self._gradient_state()[1]
+
+    def _gradient_state(self) -> tuple[bool, bool]:
+        requires_grad, is_leaf = ctypes.c_uint8(), ctypes.c_uint8()
+        check_status(
+            native().kept.kael_tensor_gradient_state(
+                self._owned.pointer(), ctypes.byref(requires_grad), ctypes.byref(is_leaf)
+            )
+        )
+        return bool(requires_grad), bool(is_leaf)
+
+    @property
+    def grad_fn(self) -> str | None:
+        """The name of the recorded operator that made the tensor, as in ``"MulBackward"``; None for a
+        leaf.
+        """
+        pointer = self._owned.pointer()
+        return answered_text(lambda *out: native().kept.kael_tensor_grad_fn(pointer, *out)) or None
+
+    @property
+    def grad(self) -> Tensor | None:
+        """What backward passes have added up; None before the first. May be set, to None too."""
+        (gradient,) = Tensor._filled_or_none(
+            1, lambda out: native().kept.kael_tensor_grad(self._owned.pointer(), out)
+        )
+        return gradient
+
+    @grad.setter
+    def grad(self, gradient: Tensor | None) -> None:
+        if gradient is not None and not isinstance(gradient, Tensor):
+            raise TypeError(f"grad must be a kael.Tensor or None, not {type(gradient).__name__}")
+        pointer = None if gradient is None else gradient._owned.pointer()
+        check_status(native().kept.kael_tensor_set_grad(self._owned.pointer(), pointer))
+
+    def detach(self) -> Tensor:
+        """The same memory without a record of how it was computed; in-place writes are seen on both sides."""
+        return Tensor._filled_by(lambda out: native().kept.kael_tensor_detach(self._owned.pointer(), out))
+
+    # -- As NumPy and Python see it
 
     def numpy(self) -> np.ndarray:
         """The same memory as a NumPy array: no copy, and the array keeps it alive. Memory of a mapped file is
-        read-only.
+        read-only. Of a tensor that requires a gradient it is an :class:`kael.Error`, since what NumPy writes
+        is not recorded: use ``t.detach().numpy()``.
 
         NumPy has no bfloat16: such a tensor is an :class:`kael.Error`; ``t.float().numpy()`` widens it
         exactly.
         """
+        if self.requires_grad:
+            raise Error("numpy() of a tensor that requires a gradient: use t.detach().numpy()")
+        return self._array()
+
+    def _array(self) -> np.ndarray:
         if self._dtype not in _NUMPY_TYPES:
             raise Error(
                 f"NumPy has no {self._dtype}: use t.float().numpy(), which widens it exactly",
@@ -158,7 +230,7 @@ class Tensor(NotCopied):
     def _readable(self) -> np.ndarray:
         if self._dtype == "bfloat16":
             return _widen_bfloat16(self._view(np.dtype(np.uint16)))
-        return self.numpy()
+        return self._array()
 
     def _view(self, dtype: np.dtype[Any]) -> np.ndarray:
         if self.numel() == 0:
@@ -185,8 +257,10 @@ class Tensor(NotCopied):
             formatter: Any = {"int": lambda value: f"{float(_widen_bfloat16(np.uint16(value))):.6g}"}
             elements = np.array2string(bits, separator=", ", prefix="tensor(", formatter=formatter)
         else:
-            elements = np.array2string(self.numpy(), separator=", ", prefix="tensor(", precision=4)
-        return f"tensor({elements}, shape={list(self.shape)}, dtype={self._dtype})"
+            elements = np.array2string(self._array(), separator=", ", prefix="tensor(", precision=4)
+        made_by = self.grad_fn
+        history = f", grad_fn={made_by}" if made_by else ", requires_grad=True" if self.requires_grad else ""
+        return f"tensor({elements}, shape={list(self.shape)}, dtype={self._dtype}{history})"
 
 
 class _Memory:
@@ -208,8 +282,9 @@ class _Memory:
         }
 
 
-def tensor(data: Any, dtype: str | None = None) -> Tensor:
+def tensor(data: Any, dtype: str | None = None, requires_grad: bool = False) -> Tensor:
     """A new tensor with a copy of ``data``: numbers, nested lists, a NumPy array or whatever NumPy can read.
+    With ``requires_grad`` operators on it are recorded (:attr:`Tensor.requires_grad`).
 
     Without ``dtype`` an array keeps its own, Python floats become ``float32``, ints ``int64``, bools
     ``bool``. With it the values are converted: to a float type they are rounded to the nearest, to an integer
@@ -231,7 +306,8 @@ def tensor(data: Any, dtype: str | None = None) -> Tensor:
     array = _checks.of_int64s("the data", array)
     if dtype is None:
         dtype = _natural_dtype(array, has_own_type)
-    return _from_array(_convert(array, dtype), dtype)
+    made = _from_array(_convert(array, dtype), dtype)
+    return made.requires_grad_() if _checks.flag("requires_grad", requires_grad) else made
 
 
 def _natural_dtype(array: np.ndarray, has_own_type: bool) -> str:

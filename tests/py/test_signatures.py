@@ -29,6 +29,7 @@ STRUCTS = {
 CALLBACKS = {
     "kael_token_callback": _signatures.TokenCallback,
     "kael_stop_callback": _signatures.StopCallback,
+    "kael_trace_callback": _signatures.TraceCallback,
 }
 NUMBERS = {
     "int32_t": ctypes.c_int32,
@@ -120,6 +121,9 @@ def test_constants_are_those_of_the_header(header):
     take("KAEL_ARGUMENT_", _signatures.ARGUMENT_KINDS)
     take("KAEL_", _signatures.ACTIVATIONS)
     take("KAEL_FINISH_", [reason.name for reason in _generation._FINISH_REASONS])
+    assert constants.pop("KAEL_RETAIN_GRAPH") == _signatures.RETAIN_GRAPH
+    assert constants.pop("KAEL_CREATE_GRAPH") == _signatures.CREATE_GRAPH
+    assert constants.pop("KAEL_ALLOW_UNUSED") == _signatures.ALLOW_UNUSED
     assert constants.pop("KAEL_LOAD_COPY") == _signatures.LOAD_COPY
     assert constants.pop("KAEL_LOAD_MAPPED") == _signatures.LOAD_MAPPED
     assert constants.pop("KAEL_TOKEN_FAILED") == _signatures.TOKEN_FAILED

@@ -23,6 +23,8 @@ namespace kael {
 // Whether operators of this thread record. True in a new thread.
 [[nodiscard]] bool grad_enabled() noexcept;
 
+void set_grad_enabled(bool enabled) noexcept;
+
 // Switches recording on or off for this thread until the end of the scope.
 class GradMode {
 public:

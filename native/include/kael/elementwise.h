@@ -14,27 +14,25 @@
 // exp to erf: floats; of integers and bools a float32.
 // gelu (by erf) and gelu_tanh: of floats only.
 // logical_not isnan isinf isfinite: bool.
+// clang-format off: it would move one more name to a line of its own each time
 #define KAEL_UNARY_OPERATORS(X)                                                                    \
-    X(neg)                                                                                         \
-    X(abs)                                                                                         \
-    X(sign)                                                                                        \
-    X(floor)                                                                                       \
-    X(ceil) X(round) X(trunc) X(relu) X(square) X(exp) X(expm1) X(log) X(log1p) X(sqrt) X(rsqrt)   \
-        X(reciprocal) X(sin) X(cos) X(tanh) X(sigmoid) X(erf) X(gelu) X(gelu_tanh) X(logical_not)  \
-            X(isnan) X(isinf) X(isfinite)
+    X(neg) X(abs) X(sign) X(floor) X(ceil) X(round) X(trunc) X(relu) X(square)                     \
+    X(exp) X(expm1) X(log) X(log1p) X(sqrt) X(rsqrt) X(reciprocal) X(sin) X(cos) X(tanh)           \
+    X(sigmoid) X(erf) X(gelu) X(gelu_tanh)                                                         \
+    X(logical_not) X(isnan) X(isinf) X(isfinite)
+// clang-format on
 
 // div: integers and bools are divided as float32. floor_divide, trunc_divide: the quotient, rounded
 // down, and towards zero. remainder has the sign of y, fmod that of x. An integer divided by 0, or
 // raised to a negative power, is an error. maximum, minimum, clamp_min (x, least) and clamp_max (x,
 // most) answer NaN where either is NaN. eq to ge and logical_*: bool.
+// clang-format off
 #define KAEL_BINARY_OPERATORS(X)                                                                   \
-    X(add)                                                                                         \
-    X(sub)                                                                                         \
-    X(mul)                                                                                         \
-    X(div)                                                                                         \
-    X(floor_divide) X(trunc_divide) X(remainder) X(fmod) X(pow) X(maximum) X(minimum) X(clamp_min) \
-        X(clamp_max) X(eq) X(ne) X(lt) X(le) X(gt) X(ge) X(logical_and) X(logical_or)              \
-            X(logical_xor)
+    X(add) X(sub) X(mul) X(div) X(floor_divide) X(trunc_divide) X(remainder) X(fmod) X(pow)        \
+    X(maximum) X(minimum) X(clamp_min) X(clamp_max)                                                \
+    X(eq) X(ne) X(lt) X(le) X(gt) X(ge)                                                            \
+    X(logical_and) X(logical_or) X(logical_xor)
+// clang-format on
 
 namespace kael::forward {
 

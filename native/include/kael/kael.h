@@ -192,6 +192,78 @@ KAEL_API kael_status kael_apply(const char* name, int64_t name_length,
 KAEL_API void kael_operator_count(int64_t* count);
 KAEL_API kael_status kael_operator_name(int64_t index, const char** name, int64_t* name_length);
 
+/* ---- Gradients
+ * ---------------------------------------------------------------------------------------------------
+ */
+
+/* Whether operators of this thread record what gradients need: 1 in a new thread. */
+KAEL_API void kael_set_grad_enabled(uint8_t enabled);
+KAEL_API uint8_t kael_grad_enabled(void);
+
+/* `requires_grad`: whether operators on the tensor are recorded; `is_leaf`: whether no recorded
+ * operator made it. Both 0 or 1. */
+KAEL_API kael_status kael_tensor_gradient_state(const kael_tensor* tensor, uint8_t* requires_grad,
+                                                uint8_t* is_leaf);
+/* Floats only; a tensor that a recorded operator made keeps needing its gradient. */
+KAEL_API kael_status kael_tensor_set_requires_grad(kael_tensor* tensor, uint8_t wanted);
+
+/* The name of the recorded operator that made the tensor, as in "MulBackward"; empty for a leaf.
+ * Valid until the next call on this thread that answers with a text. */
+KAEL_API kael_status kael_tensor_grad_fn(const kael_tensor* tensor, const char** name,
+                                         int64_t* length);
+
+/* What backward passes have added up, in a new handle; NULL before the first. */
+KAEL_API kael_status kael_tensor_grad(const kael_tensor* tensor, kael_tensor** gradient);
+/* Of the tensor's shape and dtype; NULL clears it. */
+KAEL_API kael_status kael_tensor_set_grad(kael_tensor* tensor, const kael_tensor* gradient);
+
+/* The same memory without a record, in a new handle. */
+KAEL_API kael_status kael_tensor_detach(const kael_tensor* tensor, kael_tensor** detached);
+
+typedef int32_t kael_backward_flags;
+enum {
+    KAEL_RETAIN_GRAPH = 1, /* keep what was saved, so that the graph can be walked again */
+    KAEL_CREATE_GRAPH = 2, /* record the walk itself; implies the former */
+    KAEL_ALLOW_UNUSED = 4  /* kael_grad: NULL for an input that no root depends on */
+};
+
+/*
+ * Adds to the gradient of every leaf that the roots were computed from. gradients[i] is that of
+ * roots[i]; NULL, as `gradients` itself may be, means 1 for a root of one element.
+ */
+KAEL_API kael_status kael_backward(kael_tensor** roots, kael_tensor** gradients, int64_t root_count,
+                                   kael_backward_flags flags);
+
+/*
+ * Writes the gradients of the sum of the roots with respect to the inputs, new handles, to
+ * results[0] to results[input_count - 1]. They accumulate nowhere.
+ */
+KAEL_API kael_status kael_grad(kael_tensor** roots, kael_tensor** gradients, int64_t root_count,
+                               kael_tensor** inputs, int64_t input_count, kael_backward_flags flags,
+                               kael_tensor** results);
+
+/* ---- Debugging
+ * ---------------------------------------------------------------------------------------------------
+ */
+
+/* Memory and gradient state of the tensor, one field a line; and the graph of what it was computed
+ * from in the DOT language. Valid until the next call on this thread that answers with a text. */
+KAEL_API kael_status kael_explain(const kael_tensor* tensor, const char** text, int64_t* length);
+KAEL_API kael_status kael_autograd_graph(const kael_tensor* tensor, const char** text,
+                                         int64_t* length);
+
+/* Gets one line, with its end, for each node that a backward pass runs, on the thread that walks.
+ */
+typedef void (*kael_trace_callback)(const char* line, int64_t length, void* user_data);
+
+/* Process-wide; NULL switches the trace off. A walk that has begun may still call the callback that
+ * was set before. */
+KAEL_API kael_status kael_set_backward_trace(kael_trace_callback callback, void* user_data);
+
+/* Process-wide: whether backward passes search every gradient for NaN, and fail with the name of
+ * the first node that made one. */
+KAEL_API void kael_set_anomaly_detection(uint8_t enabled);
+
 /* ---- Named tensors and safetensors files
  * ------------------------------------------------------------------------- */
 

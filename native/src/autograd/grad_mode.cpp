@@ -12,6 +12,10 @@ bool grad_enabled() noexcept {
     return recording;
 }
 
+void set_grad_enabled(bool enabled) noexcept {
+    recording = enabled;
+}
+
 GradMode::GradMode(bool enabled) noexcept : before_(recording) {
     recording = enabled;
 }

@@ -47,6 +47,15 @@ kael_status remember(std::exception_ptr error) noexcept {
     }
 }
 
+void answer_text(std::string text, const char** data, std::int64_t* length) {
+    KAEL_CHECK(data != nullptr, "the pointer to the text is null");
+    KAEL_CHECK(length != nullptr, "the pointer to the length of the text is null");
+    thread_local std::string kept;
+    kept = std::move(text);
+    *data = kept.c_str();
+    *length = static_cast<std::int64_t>(kept.size());
+}
+
 std::string_view text(const char* data, std::int64_t length, const char* argument) {
     KAEL_CHECK(length >= 0,
                "the length of " << argument << " is " << length << ", expected 0 or more");

@@ -4,6 +4,7 @@
 
 #include <exception>
 #include <filesystem>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -25,6 +26,9 @@ kael_status guard(Body&& body) noexcept {
         return remember(std::current_exception());
     }
 }
+
+// Keeps `text` for the caller until the next call on this thread.
+void answer_text(std::string text, const char** data, std::int64_t* length);
 
 [[nodiscard]] std::string_view text(const char* data, std::int64_t length, const char* argument);
 [[nodiscard]] std::filesystem::path path(const char* data, std::int64_t length,

@@ -1,0 +1,132 @@
+// Gradients: the record, the walk, and what it left.
+#include "kael/autograd.h"
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "capi/guard.h"
+#include "capi/handles.h"
+
+namespace {
+
+// A null entry is an error, or an undefined tensor where `may_lack`.
+std::vector<kael::Tensor> tensors_of(kael_tensor** handles, std::int64_t count,
+                                     const char* argument, bool may_lack) {
+    KAEL_CHECK(count >= 0, "the count of the argument " << argument << " is " << count
+                                                        << ", expected 0 or more");
+    KAEL_CHECK(handles != nullptr || count == 0, "the argument " << argument << " is null");
+    std::vector<kael::Tensor> tensors;
+    for (std::int64_t i = 0; i < count; ++i) {
+        KAEL_CHECK(may_lack || handles[i] != nullptr,
+                   "entry " << i << " of the argument " << argument << " is null");
+        tensors.push_back(handles[i] != nullptr ? handles[i]->tensor : kael::Tensor());
+    }
+    return tensors;
+}
+
+std::vector<kael::Tensor> gradients_of(kael_tensor** handles, std::int64_t count) {
+    return handles == nullptr ? std::vector<kael::Tensor>{}
+                              : tensors_of(handles, count, "gradients", true);
+}
+
+kael::autograd::BackwardOptions options_of(kael_backward_flags flags, kael_backward_flags allowed) {
+    KAEL_CHECK((flags & ~allowed) == 0,
+               "the flags are " << flags << ", expected some of " << allowed);
+    return {.retain_graph = (flags & KAEL_RETAIN_GRAPH) != 0,
+            .create_graph = (flags & KAEL_CREATE_GRAPH) != 0};
+}
+
+} // namespace
+
+extern "C" {
+
+void kael_set_grad_enabled(uint8_t enabled) {
+    kael::set_grad_enabled(enabled != 0);
+}
+
+uint8_t kael_grad_enabled(void) {
+    return kael::grad_enabled() ? 1 : 0;
+}
+
+kael_status kael_tensor_gradient_state(const kael_tensor* tensor, uint8_t* requires_grad,
+                                       uint8_t* is_leaf) {
+    return kael::capi::guard([&] {
+        KAEL_REQUIRE(tensor);
+        KAEL_REQUIRE(requires_grad);
+        KAEL_REQUIRE(is_leaf);
+        *requires_grad = tensor->tensor.requires_grad() ? 1 : 0;
+        *is_leaf = tensor->tensor.is_leaf() ? 1 : 0;
+    });
+}
+
+kael_status kael_tensor_set_requires_grad(kael_tensor* tensor, uint8_t wanted) {
+    return kael::capi::guard([&] {
+        KAEL_REQUIRE(tensor);
+        tensor->tensor.set_requires_grad(wanted != 0);
+    });
+}
+
+kael_status kael_tensor_grad_fn(const kael_tensor* tensor, const char** name, int64_t* length) {
+    return kael::capi::guard([&] {
+        KAEL_REQUIRE(tensor);
+        const kael::autograd::Edge node = tensor->tensor.grad_fn();
+        kael::capi::answer_text(node != nullptr ? node->name() : "", name, length);
+    });
+}
+
+kael_status kael_tensor_grad(const kael_tensor* tensor, kael_tensor** gradient) {
+    return kael::capi::guard([&] {
+        KAEL_REQUIRE(tensor);
+        KAEL_REQUIRE(gradient);
+        const kael::Tensor found = tensor->tensor.grad();
+        *gradient = found.defined() ? new kael_tensor{found} : nullptr;
+    });
+}
+
+kael_status kael_tensor_set_grad(kael_tensor* tensor, const kael_tensor* gradient) {
+    return kael::capi::guard([&] {
+        KAEL_REQUIRE(tensor);
+        tensor->tensor.set_grad(gradient != nullptr ? gradient->tensor : kael::Tensor());
+    });
+}
+
+kael_status kael_tensor_detach(const kael_tensor* tensor, kael_tensor** detached) {
+    return kael::capi::guard([&] {
+        KAEL_REQUIRE(tensor);
+        KAEL_REQUIRE(detached);
+        *detached = new kael_tensor{tensor->tensor.detach()};
+    });
+}
+
+kael_status kael_backward(kael_tensor** roots, kael_tensor** gradients, int64_t root_count,
+                          kael_backward_flags flags) {
+    return kael::capi::guard([&] {
+        kael::autograd::backward(tensors_of(roots, root_count, "roots", false),
+                                 gradients_of(gradients, root_count),
+                                 options_of(flags, KAEL_RETAIN_GRAPH | KAEL_CREATE_GRAPH));
+    });
+}
+
+kael_status kael_grad(kael_tensor** roots, kael_tensor** gradients, int64_t root_count,
+                      kael_tensor** inputs, int64_t input_count, kael_backward_flags flags,
+                      kael_tensor** results) {
+    return kael::capi::guard([&] {
+        KAEL_CHECK(results != nullptr || input_count <= 0, "the argument results is null");
+        const auto options =
+            options_of(flags, KAEL_RETAIN_GRAPH | KAEL_CREATE_GRAPH | KAEL_ALLOW_UNUSED);
+        const std::vector<kael::Tensor> found = kael::autograd::grad(
+            tensors_of(roots, root_count, "roots", false),
+            tensors_of(inputs, input_count, "inputs", false), gradients_of(gradients, root_count),
+            options, (flags & KAEL_ALLOW_UNUSED) != 0);
+        std::vector<std::unique_ptr<kael_tensor>> handles;
+        for (const kael::Tensor& gradient : found) {
+            handles.push_back(gradient.defined() ? std::make_unique<kael_tensor>(gradient)
+                                                 : nullptr);
+        }
+        for (std::size_t i = 0; i < handles.size(); ++i) {
+            results[i] = handles[i].release();
+        }
+    });
+}
+}

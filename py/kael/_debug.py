@@ -1,0 +1,112 @@
+"""What the library did, for people: a tensor's memory, the graph below it, the backward pass as it runs, and
+the operator that made the first NaN (docs/debugging.md).
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from kael import _checks, _signatures
+from kael._library import answered_text, check_status, native, text_of
+from kael._tensor import Tensor
+
+
+def explain(tensor: Tensor) -> str:
+    """Memory and gradient state of a tensor, one field a line."""
+    pointer = _tensor(tensor)._owned.pointer()
+    return answered_text(lambda *out: native().kept.kael_explain(pointer, *out))
+
+
+def autograd_graph(tensor: Tensor) -> str:
+    """The graph of the operators that the tensor was computed by, in Graphviz' DOT language: ``dot -Tsvg``
+    draws it. Empty for a tensor that requires no gradient.
+    """
+    pointer = _tensor(tensor)._owned.pointer()
+    return answered_text(lambda *out: native().kept.kael_autograd_graph(pointer, *out))
+
+
+def _tensor(tensor: Any) -> Tensor:
+    if not isinstance(tensor, Tensor):
+        raise TypeError(f"a kael.Tensor is expected, not {type(tensor).__name__}")
+    return tensor
+
+
+# ---- The trace
+
+
+class _Failures(threading.local):
+    """What the receiver of a trace raised, until the walk that called it is over."""
+
+    first: BaseException | None = None
+
+
+_failures = _Failures()
+_receive: Any = None
+
+
+def _on_line(line: Any, length: int, _: Any) -> None:
+    receive = _receive
+    if receive is None or _failures.first is not None:
+        return
+    try:
+        receive(text_of(line, length))
+    except BaseException as error:
+        _failures.first = error
+
+
+_callback = _signatures.TraceCallback(_on_line)  # the only one, so that none is freed while it may be called
+
+
+def set_backward_trace(output: Any) -> None:
+    """Sends one line for each operator that a backward pass runs, with the shape and the L2 norm of its
+    gradient, to ``output``: an open text file, or a callable that takes the line. None switches it off.
+
+    Process-wide. What ``output`` raises ends no walk: ``backward`` raises it afterwards. Tracing computes a
+    norm for each operator, and is slow. ``KAEL_TRACE_BACKWARD`` in the environment traces to standard error
+    from the start.
+    """
+    global _receive
+    if output is None:
+        check_status(native().kept.kael_set_backward_trace(_signatures.TraceCallback(), None))
+        _receive = None
+        return
+    receive = getattr(output, "write", output)
+    if not callable(receive):
+        raise TypeError(f"output must be a file, a callable or None, not {type(output).__name__}")
+    _receive = receive
+    check_status(native().kept.kael_set_backward_trace(_callback, None))
+
+
+def raise_failure_of_trace() -> None:
+    """At the end of a walk: raises what the receiver of its trace raised."""
+    failure, _failures.first = _failures.first, None
+    if failure is not None:
+        raise failure
+
+
+# ---- Anomalies
+
+_detecting = False
+
+
+class set_anomaly_detection:  # used as a function
+    """Makes every backward pass look for NaN in each gradient, and fail with the name of the operator that
+    made the first one: at once, process-wide, and in a ``with`` statement until its end. It is slow.
+    """
+
+    def __init__(self, enabled: bool) -> None:
+        self._before = _detecting
+        _detect(_checks.flag("enabled", enabled))
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: object) -> None:
+        _detect(self._before)
+
+
+def _detect(enabled: bool) -> None:
+    global _detecting
+    _detecting = enabled
+    native().kept.kael_set_anomaly_detection(enabled)

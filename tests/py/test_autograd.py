@@ -1,0 +1,285 @@
+"""Gradients from Python: what is recorded, where gradients add up, what is refused."""
+
+from __future__ import annotations
+
+import gc
+import threading
+
+import numpy as np
+import pytest
+
+import kael
+
+
+@pytest.fixture
+def x():
+    return kael.tensor([1.0, 2.0], requires_grad=True)
+
+
+def test_gradients_add_up_until_they_are_cleared(x):
+    assert x.grad is None
+    (x * x).sum().backward()
+    (x * x).sum().backward()
+    assert x.grad.tolist() == [4.0, 8.0]
+    x.grad = None
+    assert x.grad is None
+    x.grad = kael.tensor([1.0, 1.0])
+    (x * 3.0).sum().backward()
+    assert x.grad.tolist() == [4.0, 4.0]
+
+
+def test_the_gradient_can_be_written(x):
+    (x * x).sum().backward()
+    x.grad.mul_(0.0)
+    assert x.grad.tolist() == [0.0, 0.0]
+
+
+def test_a_gradient_of_another_shape_or_kind_is_refused(x):
+    with pytest.raises(kael.Error, match=r"a gradient of shape \[3\] .* for a tensor of shape \[2\]"):
+        x.grad = kael.tensor([1.0, 2.0, 3.0])
+    with pytest.raises(TypeError, match=r"grad must be a kael.Tensor or None, not list"):
+        x.grad = [1.0, 2.0]
+    with pytest.raises(kael.Error, match="without a gradient for it"):
+        (x * 2.0).backward()
+    with pytest.raises(kael.Error, match=r"a gradient of shape \[3\] for a root of shape \[2\]"):
+        (x * 2.0).backward(kael.tensor([1.0, 2.0, 3.0]))
+    with pytest.raises(TypeError, match=r"a gradient must be a kael.Tensor or None, not float"):
+        (x * 2.0).backward([1.0])
+
+
+def test_only_floats_require_gradients():
+    with pytest.raises(kael.Error, match="dtype int64"):
+        kael.tensor([1, 2], requires_grad=True)
+    y = kael.tensor([1, 2])
+    with pytest.raises(kael.Error, match="only floats can"):
+        y.requires_grad = True
+    with pytest.raises(TypeError, match="requires_grad must be True or False, not int"):
+        kael.tensor([1.0]).requires_grad_(1)
+
+
+def test_a_leaf_knows_that_it_is_one(x):
+    y = x * 2.0
+    assert (x.is_leaf, x.grad_fn, x.requires_grad) == (True, None, True)
+    assert (y.is_leaf, y.grad_fn, y.requires_grad) == (False, "MulBackward", True)
+    assert repr(y).endswith("grad_fn=MulBackward)")
+    assert repr(x).endswith("requires_grad=True)")
+
+
+def test_detach_shares_memory_and_forgets(x):
+    y = (x * 2.0).detach()
+    assert y.is_leaf
+    assert not y.requires_grad
+    z = x.detach()
+    z.mul_(10.0)
+    assert x.tolist() == [10.0, 20.0]
+
+
+def test_numpy_of_what_requires_a_gradient_is_refused(x):
+    with pytest.raises(kael.Error, match=r"use t.detach\(\).numpy\(\)"):
+        x.numpy()
+    assert x.detach().numpy().tolist() == [1.0, 2.0]
+    assert x.tolist() == [1.0, 2.0]
+
+
+def test_no_grad_is_a_scope_and_a_decorator_of_one_thread(x):
+    seen = {}
+
+    @kael.no_grad()
+    def inside():
+        with kael.enable_grad():
+            seen["enabled"] = (x * 2.0).requires_grad
+        thread = threading.Thread(target=lambda: seen.update(other=(x * 2.0).requires_grad))
+        thread.start()
+        thread.join()
+        return (x * 2.0).requires_grad
+
+    assert inside() is False
+    assert seen == {"enabled": True, "other": True}
+    assert kael.is_grad_enabled()
+    with pytest.raises(ValueError, match="mine"), kael.no_grad():
+        raise ValueError("mine")
+    assert kael.is_grad_enabled()
+
+
+def test_set_grad_enabled_acts_at_once_and_as_a_scope(x):
+    kael.set_grad_enabled(False)
+    try:
+        assert not (x * 2.0).requires_grad
+        with kael.set_grad_enabled(True):
+            assert (x * 2.0).requires_grad
+        assert not kael.is_grad_enabled()
+    finally:
+        kael.set_grad_enabled(True)
+
+    @kael.set_grad_enabled(False)
+    def inside():
+        return kael.is_grad_enabled()
+
+    assert kael.is_grad_enabled()
+    assert inside() is False
+    assert kael.is_grad_enabled()
+
+
+def test_grad_answers_without_adding_up(x):
+    w = kael.tensor(3.0, requires_grad=True)
+    loss = (x * x * w).sum()
+    by_x, by_w = kael.grad(loss, [x, w])
+    assert by_x.tolist() == [6.0, 12.0]
+    assert by_w.item() == 5.0
+    assert x.grad is None
+    other = kael.tensor(1.0, requires_grad=True)
+    with pytest.raises(kael.Error, match="no root depends on input 1 of 2: pass allow_unused"):
+        kael.grad((x * w).sum(), [x, other])
+    assert kael.grad((x * w).sum(), [x, other], allow_unused=True)[1] is None
+    with pytest.raises(kael.Error, match="2 grad_outputs for 1 outputs"):
+        kael.grad((x * w).sum(), x, [None, None])
+
+
+def test_grad_of_several_outputs_is_that_of_their_weighted_sum(x):
+    weights = kael.tensor([10.0, 100.0])
+    (gradient,) = kael.grad([x * 2.0, x.sum()], x, [weights, None])
+    assert gradient.tolist() == [21.0, 201.0]
+
+
+def test_a_graph_walks_once_unless_it_is_kept(x):
+    loss = (x * x).sum()
+    loss.backward(retain_graph=True)
+    loss.backward()
+    with pytest.raises(kael.Error, match=r"MulBackward was walked before.*retain_graph"):
+        loss.backward()
+    assert x.grad.tolist() == [4.0, 8.0]
+
+
+def test_a_saved_tensor_that_was_written_is_an_error(x):  # KB031
+    y = x * 2.0
+    z = y.exp()
+    z.add_(1.0)
+    with pytest.raises(
+        kael.Error,
+        match=r"ExpBackward needs the tensor of shape \[2\] that it saved at version 0, but add_ has",
+    ):
+        z.sum().backward()
+
+
+def test_in_place_on_a_leaf_is_an_error(x):
+    with pytest.raises(kael.Error, match=r"add_ would overwrite a leaf of shape \[2\]"):
+        x.add_(1.0)
+    with pytest.raises(kael.Error, match="add_ would overwrite a view of a leaf"):
+        x[0].add_(1.0)
+    with kael.no_grad():
+        x.add_(1.0)
+    assert x.tolist() == [2.0, 3.0]
+
+
+def test_in_place_on_a_row_reaches_the_whole():
+    a = kael.tensor([[1.0, 1.0], [1.0, 1.0]], requires_grad=True)
+    b = a * 2.0
+    b[0].mul_(3.0)
+    b.sum().backward()
+    assert a.grad.tolist() == [[6.0, 6.0], [2.0, 2.0]]
+
+
+def test_a_long_chain_is_walked_and_freed():  # KB043
+    x = kael.tensor(1.0, requires_grad=True)
+    y = x
+    for _ in range(20_000):
+        y = y * 1.0
+    y.backward()
+    del y
+    gc.collect()
+    assert x.grad.item() == 1.0
+
+
+def test_threads_walk_their_own_graphs():
+    results = []
+
+    def work(value):
+        x = kael.tensor(np.full(1000, value), requires_grad=True)
+        for _ in range(20):
+            (x * x).sum().backward()
+        results.append(x.grad[0].item() / value)
+
+    threads = [threading.Thread(target=work, args=(float(value),)) for value in (1, 2, 3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == [40.0] * 3
+
+
+# ---- Debugging
+
+
+def test_explain_names_every_field(x):
+    lines = dict(line.split(": ", 1) for line in kael.explain(x * x).splitlines())
+    assert lines["shape"] == "[2]"
+    assert lines["grad_fn"] == "MulBackward"
+    assert lines["leaf"] == "no"
+    with pytest.raises(TypeError, match=r"a kael\.Tensor is expected, not list"):
+        kael.explain([1.0])
+
+
+def test_the_graph_is_in_the_language_of_graphviz(x):
+    assert kael.autograd_graph((x * x).sum()) == (
+        "digraph autograd {\n"
+        '  n0 [label="SumBackward"];\n'
+        '  n1 [label="MulBackward"];\n'
+        '  n0 -> n1 [label="[2]"];\n'
+        '  n2 [label="AccumulateGrad"];\n'
+        '  n1 -> n2 [label="[2]"];\n'
+        '  n1 -> n2 [label="[2]"];\n'
+        "}\n"
+    )
+    assert kael.autograd_graph(kael.tensor([1.0])) == "digraph autograd {\n}\n"
+
+
+def test_the_trace_goes_to_a_callable_or_a_file(x, tmp_path):
+    lines = []
+    kael.set_backward_trace(lines.append)
+    try:
+        (x * 2.0).sum().backward()
+        with (tmp_path / "trace").open("w") as file:
+            kael.set_backward_trace(file)
+            (x * 2.0).sum().backward()
+    finally:
+        kael.set_backward_trace(None)
+    assert lines == [
+        "backward SumBackward shape=[] norm=1\n",
+        "backward MulBackward shape=[2] norm=1.41421\n",
+        "backward AccumulateGrad shape=[2] norm=2.82843\n",
+    ]
+    assert (tmp_path / "trace").read_text() == "".join(lines)
+    (x * 2.0).sum().backward()
+    assert len(lines) == 3
+    with pytest.raises(TypeError, match="output must be a file, a callable or None, not int"):
+        kael.set_backward_trace(3)
+
+
+def test_an_exception_of_the_trace_is_raised_after_the_walk(x):
+    def fail(line):
+        raise ValueError("mine")
+
+    kael.set_backward_trace(fail)
+    try:
+        with pytest.raises(ValueError, match="mine"):
+            (x * 2.0).sum().backward()
+    finally:
+        kael.set_backward_trace(None)
+    assert x.grad.tolist() == [2.0, 2.0]
+    (x * 2.0).sum().backward()
+
+
+def test_anomaly_detection_names_the_operator_and_ends_with_its_scope():
+    bad = kael.tensor([-1.0], requires_grad=True)
+    with (
+        kael.set_anomaly_detection(True),
+        pytest.raises(kael.Error, match=r"Function SqrtBackward returned NaN in its gradient$"),
+    ):
+        bad.sqrt().sum().backward()
+    bad.sqrt().sum().backward()
+    kael.set_anomaly_detection(True)
+    try:
+        with pytest.raises(kael.Error, match="SqrtBackward"):
+            bad.sqrt().sum().backward()
+    finally:
+        kael.set_anomaly_detection(False)
