@@ -15,16 +15,18 @@ constexpr Index kRowsAtOnce = 8; // of W
 constexpr Index kFewRows = kWidth == 16 ? 16 : 10;
 
 // Calls body(i, load, store) for the columns i of Depth rows of W, a register at a time, and
-// fetches what lies `ahead` floats further, a line at a time.
+// fetches the beginnings of the rows that lie `ahead` floats further.
 template <int Depth, typename Body>
 inline void for_each_line(const float* w, Index ldw, Index n, Index ahead, Body body) {
     const auto get = [](const float* p) { return load(p); };
     const auto put = [](float* p, Vector v) { store(p, v); };
     Index i = 0;
     for (; i + kLanes <= n; i += kLanes) {
-        KAEL_UNROLLED
-        for (int k = 0; k < Depth; ++k) {
-            prefetch(w + k * ldw + i + ahead);
+        if (i < kFetchedAhead) {
+            KAEL_UNROLLED
+            for (int k = 0; k < Depth; ++k) {
+                prefetch(w + k * ldw + i + ahead);
+            }
         }
         for (int part = 0; part < kParts; ++part) {
             body(i + part * kWidth, get, put);
@@ -39,8 +41,8 @@ inline void for_each_line(const float* w, Index ldw, Index n, Index ahead, Body 
 }
 
 // Continues a chain for each of the sums [rows, n): Depth steps of k, with x [rows, Depth]. From
-// zero when First. Meanwhile what lies `ahead` floats further in W is fetched: the processor's own
-// prefetching falls behind on short rows (768 floats: .70 of the bandwidth without, .93 with).
+// zero when First. Meanwhile the beginnings of the rows that lie `ahead` floats further in W are
+// fetched.
 template <int Depth, bool First>
 inline void add_weight_rows(const float* x, Index rows, const float* w, Index ldw, Index n,
                             Index ahead, float* sums, Index lds) {

@@ -53,8 +53,8 @@ inline Vector fold_parts(const Vector (&lanes)[kParts]) {
     }
 }
 
-// The lanes [lane, lane + Parts * kWidth) of x[i] . table[j]. FetchNext: meanwhile the rows that
-// follow in the table are fetched, which the processor is slow to see by itself.
+// The lanes [lane, lane + Parts * kWidth) of x[i] . table[j]. FetchNext: meanwhile the beginnings
+// of the rows that follow in the table are fetched.
 template <bool FetchNext, int Rows, int Columns, int Parts>
 inline void multiply_rows(const float* const (&x)[Rows], const float* const (&table)[Columns],
                           Index depth, Index lane, Vector (&sums)[Rows][Columns][Parts]) {
@@ -78,7 +78,7 @@ inline void multiply_rows(const float* const (&x)[Rows], const float* const (&ta
     };
     Index k = 0;
     for (; k + kLanes <= depth; k += kLanes) {
-        if constexpr (FetchNext) {
+        if (FetchNext && k < kFetchedAhead) {
             KAEL_UNROLLED
             for (int j = 0; j < Columns; ++j) {
                 prefetch(table[j] + k + Columns * depth);

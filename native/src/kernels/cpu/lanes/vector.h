@@ -183,6 +183,12 @@ inline Vector scale_by_power(Vector v, Vector n, IntVector n_as_int) {
 #endif
 }
 
+// Floats at the beginning of a row of weights that are fetched a round early. The processor sees by
+// itself how a row goes on, but not where the next one begins. Decoding GPT-2 small with two
+// threads on Zen 5 got .83 of the bandwidth so, .77 with whole rows fetched, .80 with nothing
+// fetched.
+constexpr Index kFetchedAhead = 4 * kLanes;
+
 // Asks for the line at p to be in the second-level cache soon. Any address will do.
 inline void prefetch(const float* p) {
     __builtin_prefetch(p, 0, 2);
