@@ -18,6 +18,7 @@ from kael._autograd import enable_grad, grad, is_grad_enabled, no_grad, set_grad
 from kael._debug import autograd_graph, explain, set_anomaly_detection, set_backward_trace
 from kael._errors import Error, ErrorCode
 from kael._generation import FinishReason, Generation
+from kael._gradcheck import gradcheck
 from kael._gpt import GPT, GPTConfig, sample_next
 from kael._models import default_model_path, package_version
 from kael._ring import TokenRing
@@ -56,6 +57,7 @@ __all__ = [
     "explain",
     "get_num_threads",
     "grad",
+    "gradcheck",
     "is_grad_enabled",
     "load_safetensors",
     "manual_seed",
