@@ -30,9 +30,9 @@ def gradcheck(
     ``function`` takes the inputs and answers with a tensor or a tuple of them. The inputs that require a
     gradient must be float64: each of their elements is moved by ``eps`` to both sides, and the difference
     compared with the gradient, which may be off by ``atol`` plus ``rtol`` of it. With ``variants`` the
-    function is tried again on inputs that are not contiguous, that are one row repeated by a stride of 0, and,
-    unless it refuses them, on inputs without dimensions. The gradient of the output comes contiguous and
-    expanded.
+    function is tried again on inputs that are not contiguous, that are one row repeated by a stride of 0,
+    and, unless it refuses them, on inputs without dimensions. The gradient of the output comes contiguous
+    and expanded.
     """
     given = [inputs] if isinstance(inputs, Tensor) else list(inputs)
     for index, value in enumerate(given):
