@@ -21,13 +21,13 @@ def apply(name: str, *arguments: Any) -> Tensor:
 
     A wrong type is a ``TypeError``; whatever the operator refuses is a :class:`kael.Error` that names it.
     """
-    (result,) = apply_all(name, 1, *arguments)
+    (result,) = _apply(native().released.kael_apply, name, 1, arguments)
     return result
 
 
-def apply_all(name: str, results: int, *arguments: Any) -> list[Tensor]:
-    """The results of an operator that has so many."""
-    return _apply(native().released.kael_apply, name, results, arguments)
+def apply_views(name: str, results: int, *arguments: Any) -> tuple[Tensor, ...]:
+    """The views that an operator makes, which are so many."""
+    return tuple(_apply(native().kept.kael_apply, name, results, arguments))
 
 
 def apply_view(name: str, *arguments: Any) -> Tensor:

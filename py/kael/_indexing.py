@@ -1,4 +1,6 @@
-"""``t[...]`` for :class:`kael.Tensor`: views by integers, slices, ``None`` and ``...``."""
+"""``t[...]`` for :class:`kael.Tensor`: views by integers, slices, ``None`` and ``...``; copies of the rows
+that a tensor or list of integers names.
+"""
 
 from __future__ import annotations
 
@@ -7,26 +9,28 @@ from typing import Any
 
 import numpy as np
 
-from kael import _checks
-from kael._apply import apply_in_place, apply_view
-from kael._errors import Error
-from kael._tensor import Tensor
+from kael import _checks, _signatures
+from kael._apply import apply, apply_in_place, apply_view
+from kael._errors import Error, ErrorCode
+from kael._tensor import Tensor, tensor
+
+_INT64 = _signatures.DTYPES.index("int64")
 
 
-def _view(tensor: Tensor, index: Any) -> Tensor:
+def _view(whole: Tensor, index: Any) -> Tensor:
     entries = list(index) if isinstance(index, tuple) else [index]
     used = sum(entry is not None and entry is not Ellipsis for entry in entries)
-    if used > tensor.ndim:
+    if used > whole.ndim:
         raise Error(
-            f"{used} indices for a tensor of shape {list(tensor.shape)}, expected at most {tensor.ndim}"
+            f"{used} indices for a tensor of shape {list(whole.shape)}, expected at most {whole.ndim}"
         )
     if sum(entry is Ellipsis for entry in entries) > 1:
         raise Error("more than one ... in an index")
     dimension = 0
-    view = tensor
+    view = whole
     for entry in entries:
         if entry is Ellipsis:
-            dimension += tensor.ndim - used
+            dimension += whole.ndim - used
         elif entry is None:
             view = apply_view("unsqueeze", view, dimension)
             dimension += 1
@@ -60,8 +64,22 @@ def _bound(name: str, value: Any) -> int:
     return max(-_checks.INT64_MAX, min(number, _checks.INT64_MAX))
 
 
+def _rows(self: Tensor, index: Any) -> Tensor:
+    """The rows at the integers of ``index``, of any shape; negative ones count from the end."""
+    wanted = index if isinstance(index, Tensor) else tensor(index, dtype=None if index else "int64")
+    if wanted.dtype == "bool":
+        raise Error("a mask as an index is not available, use where or masked_fill", ErrorCode.UNSUPPORTED)
+    if wanted.dtype not in ("int64", "int32", "int8", "uint8"):
+        raise TypeError(f"a tensor as an index must hold integers, not {wanted.dtype}")
+    if self.ndim == 0:
+        raise Error("an index for a tensor without dimensions")
+    flat = apply("reshape", apply("to", wanted, _INT64), [-1])
+    flat = apply("where", flat < 0, flat + self.shape[0], flat)
+    return apply("reshape", apply("index_select", self, 0, flat), [*wanted.shape, *self.shape[1:]])
+
+
 def _getitem(self: Tensor, index: Any) -> Tensor:
-    return _view(self, index)
+    return _rows(self, index) if isinstance(index, (Tensor, list)) else _view(self, index)
 
 
 def _setitem(self: Tensor, index: Any, value: Any) -> None:

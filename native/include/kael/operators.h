@@ -4,6 +4,7 @@
 
 #include "kael/autograd.h"
 #include "kael/elementwise.h"
+#include "kael/indexing.h"
 #include "kael/matmul.h"
 #include "kael/reduce.h"
 #include "kael/tensor.h"
@@ -47,6 +48,41 @@ Tensor& copy_(Tensor& x, const Operand& source);
 [[nodiscard]] Tensor sum_to_shape(const Tensor& x, const Shape& shape);
 
 [[nodiscard]] Tensor matmul(const Tensor& a, const Tensor& b);
+
+[[nodiscard]] Tensor cat(const std::vector<Tensor>& tensors, int dimension);
+[[nodiscard]] Tensor index_select(const Tensor& x, int dimension, const Tensor& index);
+[[nodiscard]] Tensor index_add(const Tensor& x, int dimension, const Tensor& index,
+                               const Tensor& source);
+[[nodiscard]] Tensor gather(const Tensor& x, int dimension, const Tensor& index);
+[[nodiscard]] Tensor scatter_add(const Tensor& x, int dimension, const Tensor& index,
+                                 const Tensor& source);
+
+// Views. Parts of these sizes, which add up to that of the dimension, one after the other; `count`
+// parts of equal size, the last one smaller, and fewer where that is enough (of nothing one);
+// `length` elements from `start` on, all of which must be there; the dimensions from `first` to
+// `last` as one (a copy where the strides do not allow a view).
+[[nodiscard]] std::vector<Tensor> split(const Tensor& x, const Shape& sizes, int dimension);
+[[nodiscard]] std::vector<Tensor> chunk(const Tensor& x, std::int64_t count, int dimension);
+[[nodiscard]] Tensor narrow(const Tensor& x, int dimension, std::int64_t start,
+                            std::int64_t length);
+[[nodiscard]] Tensor flatten(const Tensor& x, int first, int last);
+// The elements of two dimensions whose index in `second` is that in `first` plus `offset`, as the
+// last dimension instead of both.
+[[nodiscard]] Tensor diagonal(const Tensor& x, std::int64_t offset, int first, int second);
+
+// Copies. Tensors of one shape along a new dimension; x with the elements of some dimensions in
+// reverse order; with elements moved on by `shifts` places, those that leave coming in again at the
+// other end, in the order of all elements when no dimensions are named; x repeated so often in each
+// dimension, of which there may be more than x has; with `amounts` of `value` before and after the
+// last dimension, then the one before it, and so on (a negative amount takes elements away); with
+// `value` where `mask`, which holds bools and broadcasts, is true.
+[[nodiscard]] Tensor stack(const std::vector<Tensor>& tensors, int dimension);
+[[nodiscard]] Tensor flip(const Tensor& x, const std::vector<int>& dimensions);
+[[nodiscard]] Tensor roll(const Tensor& x, const Shape& shifts, const std::vector<int>& dimensions);
+[[nodiscard]] Tensor repeat(const Tensor& x, const Shape& counts);
+[[nodiscard]] Tensor pad(const Tensor& x, const Shape& amounts, const Scalar& value);
+[[nodiscard]] Tensor masked_fill(const Tensor& x, const Tensor& mask, const Operand& value);
+Tensor& masked_fill_(Tensor& x, const Tensor& mask, const Operand& value);
 
 inline Tensor operator-(const Tensor& x) {
     return neg(x);

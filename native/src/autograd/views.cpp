@@ -100,6 +100,12 @@ Tensor Tensor::select(int dimension, std::int64_t index) const {
                          [=](const Tensor& x) { return x.select(dimension, index); });
 }
 
+Tensor diagonal(const Tensor& x, std::int64_t offset, int first, int second) {
+    return recorded_part(
+        "DiagonalBackward", x, forward::diagonal(x, offset, first, second),
+        [=](const Tensor& whole) { return diagonal(whole, offset, first, second); });
+}
+
 Tensor Tensor::unsqueeze(int dimension) const {
     return recorded(
         "UnsqueezeBackward", *this, forward::unsqueeze(*this, dimension),

@@ -66,6 +66,7 @@ struct Operator {
 [[nodiscard]] std::vector<Operator> along_operators();
 [[nodiscard]] std::vector<Operator> matmul_operators();
 [[nodiscard]] std::vector<Operator> creation_operators();
+[[nodiscard]] std::vector<Operator> indexing_operators();
 
 // not_found for a name that none has.
 [[nodiscard]] const Operator& find_operator(std::string_view name);

@@ -41,21 +41,6 @@ void for_each_row(const Layout& layout, std::int64_t first, std::int64_t count, 
     }
 }
 
-// Calls body(Item{}) with an unsigned type of `bytes` bytes.
-template <typename Body>
-void with_item(std::int64_t bytes, Body&& body) {
-    switch (bytes) {
-    case 1:
-        return body(std::uint8_t{});
-    case 2:
-        return body(std::uint16_t{});
-    case 4:
-        return body(std::uint32_t{});
-    default:
-        return body(std::uint64_t{});
-    }
-}
-
 template <typename Item>
 void repeat(std::byte* items, std::int64_t count) {
     Item* const all = reinterpret_cast<Item*>(items);

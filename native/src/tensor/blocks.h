@@ -26,6 +26,21 @@ void for_each_block(std::int64_t begin, std::int64_t end, Body&& body) {
     }
 }
 
+// Calls body(Item{}) with an unsigned type of `bytes` bytes.
+template <typename Body>
+void with_item(std::int64_t bytes, Body&& body) {
+    switch (bytes) {
+    case 1:
+        return body(std::uint8_t{});
+    case 2:
+        return body(std::uint16_t{});
+    case 4:
+        return body(std::uint32_t{});
+    default:
+        return body(std::uint64_t{});
+    }
+}
+
 // Converts contiguous elements by the rules of Tensor::to.
 void convert_elements(DType from, const std::byte* source, std::int64_t count, DType to,
                       std::byte* target);

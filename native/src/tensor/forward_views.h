@@ -21,6 +21,7 @@ namespace forward {
 [[nodiscard]] Tensor unsqueeze(const Tensor& x, int dimension);
 [[nodiscard]] Tensor squeeze(const Tensor& x, int dimension);
 [[nodiscard]] Tensor expand(const Tensor& x, const Shape& shape);
+[[nodiscard]] Tensor diagonal(const Tensor& x, std::int64_t offset, int first, int second);
 [[nodiscard]] Tensor view(const Tensor& x, const Shape& shape);
 [[nodiscard]] Tensor reshape(const Tensor& x, const Shape& shape);
 [[nodiscard]] Tensor clone(const Tensor& x);

@@ -183,6 +183,30 @@ Tensor expand(const Tensor& x, const Shape& shape) {
     return derive(x, std::move(target), std::move(strides), x.offset());
 }
 
+Tensor diagonal(const Tensor& x, std::int64_t offset, int first, int second) {
+    const std::size_t a = at(existing_dimension(x, first));
+    const std::size_t b = at(existing_dimension(x, second));
+    KAEL_CHECK(a != b, "diagonal: dimension " << a << " twice");
+    const std::int64_t rows = x.shape()[a];
+    const std::int64_t columns = x.shape()[b];
+    KAEL_CHECK(offset >= -rows && offset <= columns,
+               "diagonal: " << offset << " beside the main one of dimensions " << a << " and " << b
+                            << " of a tensor of shape " << to_string(x.shape()) << ", expected "
+                            << -rows << " to " << columns);
+    const std::int64_t down = std::max<std::int64_t>(-offset, 0);
+    const std::int64_t right = std::max<std::int64_t>(offset, 0);
+    Shape shape = x.shape();
+    Shape strides = x.strides();
+    for (const std::size_t gone : {std::max(a, b), std::min(a, b)}) {
+        shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(gone));
+        strides.erase(strides.begin() + static_cast<std::ptrdiff_t>(gone));
+    }
+    shape.push_back(std::min(rows - down, columns - right));
+    strides.push_back(x.strides()[a] + x.strides()[b]);
+    return derive(x, std::move(shape), std::move(strides),
+                  x.offset() + down * x.strides()[a] + right * x.strides()[b]);
+}
+
 Tensor view(const Tensor& x, const Shape& shape) {
     Shape target = complete_and_check(shape, x);
     std::optional<Shape> strides = view_strides(x.shape(), x.strides(), target);

@@ -1,0 +1,32 @@
+// Operators that put elements elsewhere. Nothing is recorded for gradients: kael/operators.h has
+// the same functions, recording, and those that are made of them. Indices are int64, counted from
+// 0; one that is not there is an error, a negative one too.
+#pragma once
+
+#include <vector>
+
+#include "kael/tensor.h"
+
+namespace kael::forward {
+
+// One after the other along `dimension`, in which alone their shapes may differ. At least one;
+// dtypes are promoted as among tensors with dimensions.
+[[nodiscard]] Tensor cat(const std::vector<Tensor>& tensors, int dimension);
+
+// The slices of x at `index`, which has one dimension, along `dimension`: its size becomes that of
+// `index`.
+[[nodiscard]] Tensor index_select(const Tensor& x, int dimension, const Tensor& index);
+// x with the slices of `source` added at `index`, in its order where one occurs twice. x and source
+// have one dtype, and the shapes of index_select's argument and result.
+[[nodiscard]] Tensor index_add(const Tensor& x, int dimension, const Tensor& index,
+                               const Tensor& source);
+
+// In the shape of `index`: the element of x that has the same indices but, in `dimension`, the one
+// that `index` holds. x has as many dimensions as `index`, and all but that one at least as large.
+[[nodiscard]] Tensor gather(const Tensor& x, int dimension, const Tensor& index);
+// x with the elements of `source`, which has the shape of `index`, added where gather would find
+// them, one after the other. x and source have one dtype.
+[[nodiscard]] Tensor scatter_add(const Tensor& x, int dimension, const Tensor& index,
+                                 const Tensor& source);
+
+} // namespace kael::forward

@@ -1,0 +1,102 @@
+// Operators that put elements elsewhere, by name.
+#include "kael/operators.h"
+
+#include "operators/operator.h"
+
+namespace kael {
+
+std::vector<Operator> indexing_operators() {
+    using Results = std::vector<Tensor>;
+    return {
+        {"cat",
+         [](const Arguments& a) {
+             a.check_count(2, 2);
+             return Results{cat(a.tensors(0), a.dimension(1))};
+         }},
+        {"stack",
+         [](const Arguments& a) {
+             a.check_count(2, 2);
+             return Results{stack(a.tensors(0), a.dimension(1))};
+         }},
+        {"index_select",
+         [](const Arguments& a) {
+             a.check_count(3, 3);
+             return Results{index_select(a.tensor(0), a.dimension(1), a.tensor(2))};
+         }},
+        {"index_add",
+         [](const Arguments& a) {
+             a.check_count(4, 4);
+             return Results{index_add(a.tensor(0), a.dimension(1), a.tensor(2), a.tensor(3))};
+         }},
+        {"gather",
+         [](const Arguments& a) {
+             a.check_count(3, 3);
+             return Results{gather(a.tensor(0), a.dimension(1), a.tensor(2))};
+         }},
+        {"scatter_add",
+         [](const Arguments& a) {
+             a.check_count(4, 4);
+             return Results{scatter_add(a.tensor(0), a.dimension(1), a.tensor(2), a.tensor(3))};
+         }},
+        {"split",
+         [](const Arguments& a) {
+             a.check_count(3, 3);
+             return split(a.tensor(0), a.integers(1), a.dimension(2));
+         }},
+        {"chunk",
+         [](const Arguments& a) {
+             a.check_count(3, 3);
+             return chunk(a.tensor(0), a.integer(1), a.dimension(2));
+         }},
+        {"narrow",
+         [](const Arguments& a) {
+             a.check_count(4, 4);
+             return Results{narrow(a.tensor(0), a.dimension(1), a.integer(2), a.integer(3))};
+         }},
+        {"flatten",
+         [](const Arguments& a) {
+             a.check_count(3, 3);
+             return Results{flatten(a.tensor(0), a.dimension(1), a.dimension(2))};
+         }},
+        {"diagonal",
+         [](const Arguments& a) {
+             a.check_count(4, 4);
+             return Results{diagonal(a.tensor(0), a.integer(1), a.dimension(2), a.dimension(3))};
+         }},
+        {"flip",
+         [](const Arguments& a) {
+             a.check_count(2, 2);
+             return Results{flip(a.tensor(0), a.dimensions(1))};
+         }},
+        {"roll",
+         [](const Arguments& a) {
+             a.check_count(2, 3);
+             return Results{roll(a.tensor(0), a.integers(1),
+                                 a.is_absent(2) ? std::vector<int>{} : a.dimensions(2))};
+         }},
+        {"repeat",
+         [](const Arguments& a) {
+             a.check_count(2, 2);
+             return Results{repeat(a.tensor(0), a.integers(1))};
+         }},
+        {"pad",
+         [](const Arguments& a) {
+             a.check_count(3, 3);
+             return Results{pad(a.tensor(0), a.integers(1), a.number(2))};
+         }},
+        {"masked_fill",
+         [](const Arguments& a) {
+             a.check_count(3, 3);
+             return Results{masked_fill(a.tensor(0), a.tensor(1), a.operand(2))};
+         }},
+        {"masked_fill_",
+         [](const Arguments& a) {
+             a.check_count(3, 3);
+             Tensor x = a.tensor(0);
+             masked_fill_(x, a.tensor(1), a.operand(2));
+             return Results{};
+         }},
+    };
+}
+
+} // namespace kael

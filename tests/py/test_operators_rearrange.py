@@ -1,0 +1,250 @@
+"""What puts elements elsewhere, against PyTorch and NumPy."""
+
+from __future__ import annotations
+
+import layouts
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+import kael
+
+torch = pytest.importorskip("torch", reason="PyTorch, the oracle of these tests, is not installed")
+
+
+def same(answer, expected):
+    layouts.assert_same(answer, expected)
+
+
+def some_dimension(data, ndim):
+    return data.draw(st.integers(-ndim, ndim - 1))
+
+
+def tensors_with_dimensions(data, dtypes=layouts.DTYPES):
+    shape = data.draw(layouts.shapes().filter(len))
+    return data.draw(layouts.tensors(data.draw(st.sampled_from(dtypes)), shape))
+
+
+@settings(max_examples=120)
+@given(data=st.data())
+def test_tensors_follow_each_other(data):
+    shape = list(data.draw(layouts.shapes().filter(len)))
+    dim = some_dimension(data, len(shape))
+    parts = []
+    for _ in range(data.draw(st.integers(1, 4))):
+        shape[dim] = data.draw(st.integers(0, 4))
+        parts.append(data.draw(layouts.tensors(data.draw(st.sampled_from(layouts.DTYPES)), tuple(shape))))
+    assume(not {"int8", "uint8"} <= {part.dtype for part in parts})
+    assume("float16" not in {part.dtype for part in parts} or "int64" not in {part.dtype for part in parts})
+    same(kael.cat(parts, dim), torch.cat([layouts.torch_of(part) for part in parts], dim))
+
+
+@settings(max_examples=60)
+@given(data=st.data())
+def test_tensors_lie_upon_each_other(data):
+    shape = data.draw(layouts.shapes())
+    dtype = data.draw(st.sampled_from(layouts.DTYPES))
+    parts = [data.draw(layouts.tensors(dtype, shape)) for _ in range(data.draw(st.integers(1, 3)))]
+    dim = data.draw(st.integers(-len(shape) - 1, len(shape)))
+    same(kael.stack(parts, dim), torch.stack([layouts.torch_of(part) for part in parts], dim))
+
+
+def indices(data, shape, size):
+    number = st.integers(0, max(size - 1, 0))
+    count = int(np.prod(shape, dtype=int))
+    values = data.draw(st.lists(number, min_size=count, max_size=count))
+    made = (layouts.contiguous, layouts.transposed, layouts.sliced)
+    return data.draw(st.sampled_from(made))(np.array(values, np.int64).reshape(shape), "int64")
+
+
+@settings(max_examples=100)
+@given(data=st.data())
+def test_slices_are_picked_and_added(data):
+    x = tensors_with_dimensions(data)
+    dim = some_dimension(data, x.ndim)
+    assume(x.shape[dim] > 0)
+    index = indices(data, (data.draw(st.integers(0, 5)),), x.shape[dim])
+    picked = kael.index_select(x, dim, index)
+    same(picked, torch.index_select(layouts.torch_of(x), dim, layouts.torch_of(index)))
+    if x.dtype in ("float64", "int32", "uint8"):
+        whole = without_infinities(x)
+        source = without_infinities(picked)
+        expected = layouts.torch_of(whole).index_add(dim, layouts.torch_of(index), layouts.torch_of(source))
+        same(kael.index_add(whole, dim, index, source), expected)
+
+
+def without_infinities(x):
+    array = np.array(x.numpy())
+    return kael.tensor(np.where(np.isfinite(array), array, array.dtype.type(1)))
+
+
+@settings(max_examples=120)
+@given(data=st.data())
+def test_elements_are_gathered_and_added_where_they_were(data):
+    x = tensors_with_dimensions(data)
+    dim = some_dimension(data, x.ndim)
+    assume(x.shape[dim] > 0)
+    shape = [data.draw(st.integers(0, size)) for size in x.shape]
+    shape[dim] = data.draw(st.integers(0, 5))
+    index = indices(data, shape, x.shape[dim])
+    gathered = kael.gather(x, dim, index)
+    same(gathered, torch.gather(layouts.torch_of(x), dim, layouts.torch_of(index)))
+    if x.dtype in ("float64", "int64", "int8"):
+        whole, source = without_infinities(x), without_infinities(gathered)
+        expected = layouts.torch_of(whole).scatter_add(dim, layouts.torch_of(index), layouts.torch_of(source))
+        same(kael.scatter_add(whole, dim, index, source), expected)
+
+
+@settings(max_examples=80)
+@given(data=st.data())
+def test_a_mask_is_filled(data):
+    x = data.draw(layouts.tensors(data.draw(st.sampled_from(layouts.DTYPES))))
+    mask = data.draw(layouts.tensors("bool", tuple(1 if data.draw(st.booleans()) else n for n in x.shape)))
+    value = {"b": True, "i": 7, "u": 7, "f": -2.5}[x.dtype[0]]
+    expected = layouts.torch_of(x).masked_fill(layouts.torch_of(mask), value)
+    same(kael.masked_fill(x, mask, value), expected)
+    copy = x.clone()
+    assert copy.masked_fill_(mask, value) is copy
+    same(copy, expected)
+
+
+@settings(max_examples=100)
+@given(data=st.data())
+def test_elements_are_reversed_and_rolled(data):
+    x = tensors_with_dimensions(data)
+    dims = data.draw(st.lists(st.integers(0, x.ndim - 1), unique=True, min_size=1))
+    same(kael.flip(x, dims), torch.flip(layouts.torch_of(x), dims))
+    shifts = [data.draw(st.integers(-9, 9)) for _ in dims]
+    same(kael.roll(x, shifts, dims), torch.roll(layouts.torch_of(x), shifts, dims))
+    same(kael.roll(x, shifts[0]), torch.roll(layouts.torch_of(x), shifts[0]))
+
+
+@settings(max_examples=80)
+@given(data=st.data())
+def test_tensors_are_repeated_and_padded(data):
+    x = tensors_with_dimensions(data)
+    counts = [data.draw(st.integers(0, 3)) for _ in range(x.ndim + data.draw(st.integers(0, 2)))]
+    same(x.repeat(*counts), layouts.torch_of(x).repeat(*counts))
+    amounts = []
+    for size in reversed(x.shape[-data.draw(st.integers(1, x.ndim)) :]):
+        before = data.draw(st.integers(-size, 3))
+        amounts += [before, data.draw(st.integers(-size - min(before, 0), 3))]
+    value = x.dtype != "bool" and 7
+    # Refused there where nothing is left.
+    if all(
+        n + sum(p) > 0
+        for n, p in zip(reversed(x.shape), zip(amounts[::2], amounts[1::2], strict=True), strict=False)
+    ):
+        same(kael.pad(x, amounts, value), torch.nn.functional.pad(layouts.torch_of(x), amounts, value=value))
+
+
+@settings(max_examples=100)
+@given(data=st.data())
+def test_parts_are_views_of_the_whole(data):
+    x = tensors_with_dimensions(data, ("float32", "int64"))
+    dim = some_dimension(data, x.ndim)
+    size = x.shape[dim]
+    reference = layouts.torch_of(x)
+    step = data.draw(st.integers(1, 6))
+    sizes = data.draw(st.lists(st.integers(0, size), max_size=3).filter(lambda s: sum(s) <= size))
+    sizes.append(size - sum(sizes))
+    answers = [
+        (x.split(step, dim), reference.split(step, dim)),
+        (x.split(sizes, dim), reference.split(sizes, dim)),
+    ]
+    if size:
+        answers.append((x.chunk(step, dim), reference.chunk(step, dim)))
+    for parts, expected in answers:
+        assert len(parts) == len(expected)
+        for part, other in zip(parts, expected, strict=True):
+            same(part, other)
+            assert part.numel() == 0 or np.shares_memory(part.numpy(), x.numpy())
+    start = data.draw(st.integers(0, size))
+    length = data.draw(st.integers(0, size - start))
+    same(x.narrow(dim, start, length), reference.narrow(dim, start, length))
+
+
+@settings(max_examples=80)
+@given(data=st.data())
+def test_dimensions_are_joined(data):
+    x = data.draw(layouts.tensors("int64"))
+    first, last = sorted(data.draw(st.integers(0, max(x.ndim - 1, 0))) for _ in range(2))
+    same(x.flatten(first, last), layouts.torch_of(x).flatten(first, last))
+    same(x.flatten(), layouts.torch_of(x).flatten())
+
+
+@settings(max_examples=80)
+@given(data=st.data())
+def test_diagonals_are_views(data):
+    x = data.draw(layouts.tensors("float32", data.draw(layouts.shapes().filter(lambda s: len(s) > 1))))
+    dims = data.draw(st.permutations(range(x.ndim)))[:2]
+    offset = data.draw(st.integers(-x.shape[dims[0]], x.shape[dims[1]]))
+    diagonal = x.diagonal(offset, *dims)
+    same(diagonal, layouts.torch_of(x).diagonal(offset, *dims))
+    assert diagonal.numel() == 0 or np.shares_memory(diagonal.numpy(), x.numpy())
+
+
+def test_a_diagonal_is_written_through():
+    x = kael.zeros(3, 3)
+    x.diagonal(1).fill_(2)
+    x.diagonal().copy_(kael.tensor([1.0, 2.0, 3.0]))
+    assert x.tolist() == [[1, 2, 0], [0, 2, 2], [0, 0, 3]]
+
+
+@pytest.mark.usefixtures("threads_restored")
+def test_sums_that_meet_are_added_in_order_whatever_the_threads():
+    random = np.random.default_rng(0)
+    index = kael.tensor(random.integers(0, 50, 3000))
+    source = kael.tensor(random.normal(size=(3000, 70)).astype(np.float32))
+    results = set()
+    for threads in (1, 2, 7):
+        kael.set_num_threads(threads)
+        results.add(kael.index_add(kael.zeros(50, 70), 0, index, source).numpy().tobytes())
+    expected = np.zeros((50, 70), np.float32)
+    np.add.at(expected, index.numpy(), source.numpy())
+    assert results == {expected.tobytes()}
+
+
+def test_wrong_indices_and_shapes_are_named():
+    x = kael.tensor(np.arange(6.0).reshape(2, 3))
+    zeros = kael.zeros(2, dtype="int64")
+    for call, message in (
+        (lambda: kael.gather(x, 1, kael.tensor([[3]])), "gather: index 3 in dimension 1 of size 3, exp"),
+        (lambda: kael.gather(x, 0, kael.tensor([[-1]])), "gather: index -1 in dimension 0"),
+        (lambda: kael.gather(x, 0, zeros), r"gather: an index of shape \[2\] for a tensor of shape \[2, 3\]"),
+        (lambda: kael.gather(x, 0, zeros.float()), "gather: an index of dtype float32, expected int64"),
+        (lambda: kael.index_select(x, 0, kael.tensor([-1])), "index_select: index -1 in dimension 0 of"),
+        (lambda: kael.index_select(x, 0, kael.tensor([[0]])), r"index_select: an index of shape \[1, 1\]"),
+        (lambda: kael.index_add(x, 0, zeros, x.float()), "index_add: tensors of dtype float64 and float32"),
+        (lambda: kael.index_add(x, 1, zeros, x), r"a source of shape \[2, 3\], expected \[2, 2\]"),
+        (lambda: kael.scatter_add(x, 0, zeros[None] + 2, x[:1, :2]), "scatter_add: index 2 in dimension 0"),
+        (lambda: kael.cat([x, kael.zeros(0)]), r"cat: the shapes \[2, 3\] and \[0\] differ elsewhere"),
+        (lambda: kael.cat([x, x[:, :2]]), r"\[2, 3\] and \[2, 2\] differ elsewhere than in dimension 0"),
+        (lambda: kael.cat([kael.tensor(1)]), "cat: tensors without dimensions: use stack"),
+        (lambda: kael.cat([]), "cat: no tensors"),
+        (lambda: kael.stack([x, x[0]]), r"stack: the shapes \[2, 3\] and \[3\], expected equal ones"),
+        (lambda: kael.masked_fill(zeros, zeros < 1, 0.5), "a value of dtype float32 for a tensor of dtype"),
+        (lambda: kael.masked_fill(x, x > 1, x), r"masked_fill: a value of shape \[2, 3\], expected a number"),
+        (lambda: kael.masked_fill(x, x, 1), "a condition of dtype float64, expected bool"),
+        (lambda: kael.roll(x, [1, 2]), "roll: 2 shifts without dimensions, expected one"),
+        (lambda: kael.roll(x, [1, 2], 0), "roll: 2 shifts for 1 dimensions, expected as many"),
+        (lambda: x.repeat(2), r"repeat: 1 counts for a tensor of shape \[2, 3\], expected at least 2"),
+        (lambda: x.repeat(2, -1), "have a negative one"),
+        (lambda: kael.pad(x, [1]), "pad: 1 amounts"),
+        (lambda: kael.pad(x, [-2, -2]), "pad: 4 elements to take away in dimension 1"),
+        (lambda: kael.pad(kael.tensor([1]), [1, 1], 0.5), "pad: the value 0.5 for a tensor of dtype int64"),
+        (lambda: x.narrow(0, 1, 2), "narrow: 2 elements from 1 on, in dimension 0 of a tensor"),
+        (lambda: x.split([1, 3], 1), "add up to 4, expected 3, the size of dimension 1"),
+        (lambda: x.split([-1, 4], 1), "have a negative one"),
+        (lambda: x.split(1, 2), "split: dimension 2 of a tensor"),
+        (lambda: x.chunk(0), "chunk: chunks is 0"),
+        (lambda: x.flatten(1, 0), "flatten: from dimension 1 to 0"),
+        (lambda: x.diagonal(4), r"diagonal: 4 beside the main one .* expected -2 to 3"),
+        (lambda: x.diagonal(0, 1, 1), "diagonal: dimension 1 twice"),
+    ):  # fmt: skip
+        with pytest.raises(kael.Error, match=message):
+            call()
+    for call in (lambda: kael.cat(x), lambda: kael.cat([x, 1]), lambda: kael.stack([None])):
+        with pytest.raises(TypeError, match="argument 1 must be a list of tensors"):
+            call()
