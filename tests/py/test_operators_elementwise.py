@@ -93,6 +93,8 @@ def test_operators_of_two_operands_are_those_of_pytorch(name, data):
     common = kael.add(first, second).dtype
     if name == "pow" and common in layouts.INTEGERS and isinstance(second, kael.Tensor):
         second = without(second, lambda array: array < 0, 2)  # refused here, 0 in PyTorch
+    if name == "pow" and isinstance(second, float) and first.dtype in layouts.FLOATS:
+        first = without(first, lambda array: array == -np.inf, 2)  # to the power 0.5 the root there: NaN
     if common in ("float16", "bfloat16"):
         # PyTorch does not round a tensor without dimensions to the common dtype.
         first, second = (
