@@ -6,7 +6,7 @@ import ctypes
 import os
 import threading
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Self, TypeVar
 
 import numpy as np
@@ -154,14 +154,15 @@ class GPT(NotCopied):
 
     @property
     def config(self) -> GPTConfig:
-        """The architecture."""
+        """The architecture, with the width of the MLP spelt out in ``inner_dimension``."""
         info = _signatures.sized(_signatures.GptConfig)
         check_status(native().kept.kael_gpt_get_config(self._pointer(), ctypes.byref(info)))
         values = {field.name: getattr(info, field.name) for field in fields(GPTConfig)}
         values["activation"] = _signatures.ACTIVATIONS[info.activation]
         for name in ("scale_attention", "scale_attention_by_inverse_layer", "tie_word_embeddings"):
             values[name] = bool(values[name])
-        return GPTConfig(**values)
+        config = GPTConfig(**values)
+        return replace(config, inner_dimension=config.mlp_dimension)
 
     @property
     def parameter_count(self) -> int:

@@ -53,7 +53,7 @@ class BpeTokenizer(NotCopied):
         """
         path = _checks.folder("folder", folder)
         files = [os.path.join(path, name) for name in (b"vocab.json", b"merges.txt")]
-        missing = [os.path.basename(file).decode() for file in files if not os.path.exists(file)]
+        missing = [os.path.basename(file).decode() for file in files if not os.path.lexists(file)]
         if missing:
             raise Error(
                 f"{os.fsdecode(path)} has no {' and no '.join(missing)}, expected a model's tokenizer",

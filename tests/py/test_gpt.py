@@ -32,7 +32,9 @@ def test_the_default_is_gpt2_small():
 
 
 def test_a_model_has_the_configuration_that_it_was_made_with(tiny):
-    assert tiny.config == kael.GPTConfig(vocab_size=256, max_positions=64, layers=1, heads=2, dimension=16)
+    assert tiny.config == kael.GPTConfig(
+        vocab_size=256, max_positions=64, layers=1, heads=2, dimension=16, inner_dimension=64
+    )
     layer = 4 * 16 + 16 * 48 + 48 + 16 * 16 + 16 + 2 * 16 * 64 + 64 + 16
     assert tiny.parameter_count == (256 + 64) * 16 + layer + 2 * 16
 

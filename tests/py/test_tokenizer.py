@@ -151,6 +151,16 @@ def test_the_files_that_a_folder_lacks_are_named_once(folder, tmp_path):
     kael.BpeTokenizer.from_pretrained(tmp_path)
 
 
+@pytest.mark.parametrize("name", ["vocab.json", "merges.txt"])
+def test_a_link_to_nowhere_is_not_a_file_that_is_absent(folder, tmp_path, name):
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    (tmp_path / name).unlink()
+    (tmp_path / name).symlink_to("elsewhere")
+    with pytest.raises(kael.Error) as caught:
+        kael.BpeTokenizer.from_pretrained(tmp_path)
+    assert f"cannot open {tmp_path / name}, a link to elsewhere" in caught.value.message
+
+
 def test_many_threads_may_use_one_tokenizer(tokenizer):
     text = "low slow flow " * 200
     expected = tokenizer.encode(text)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import sys
 from dataclasses import asdict
@@ -57,7 +58,7 @@ def _layers_by_number(item: tuple[str, kael.Tensor]) -> list[Any]:
 
 def _folder(folder: Path) -> dict[str, Any]:
     with kael.GPT.from_pretrained(folder) as model:
-        config = {**asdict(model.config), "inner_dimension": model.config.mlp_dimension}
+        config = asdict(model.config)
         parameters = model.parameter_count
     return {
         "path": str(folder),
@@ -78,7 +79,7 @@ def _weight_files(folder: Path) -> list[Path]:
 
 
 def _tokenizer(folder: Path) -> dict[str, Any] | None:
-    if not any((folder / name).exists() for name in ("vocab.json", "merges.txt")):
+    if not any(os.path.lexists(folder / name) for name in ("vocab.json", "merges.txt")):
         return None
     tokenizer = kael.BpeTokenizer.from_pretrained(folder)
     return {"tokens": tokenizer.vocabulary_size, "end_of_text": tokenizer.end_of_text}
