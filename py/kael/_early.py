@@ -1,19 +1,54 @@
-"""What ``python -m kael`` needs before all else: a signal that comes during the imports ends it in one line.
+"""What ``python -m kael`` needs before all else: a signal ends it in one line, from the imports on.
 
 The interpreter imports the package, and with it NumPy, before it comes to ``kael/__main__.py``: that would be
-too late. ``kael._cli`` replaces the handlers when everything is there.
+too late. Only what has something to finish takes the signals from here, by ``signals_interrupt``.
 """
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-def _interrupted(*_: object) -> None:
-    if sys.stderr is not None:  # it is None where it was closed from the start
-        print("python -m kael: interrupted", file=sys.stderr)
-    sys.exit(0)
+def _end(*_: object) -> None:
+    """Ends the process here and now. An exception would come out of whatever runs at the moment: an import,
+    where others take it for a module that is broken, or a finalizer, where it is printed and dropped.
+    """
+    try:
+        if sys.stderr is not None:  # it is None where it was closed from the start
+            os.write(sys.stderr.fileno(), b"python -m kael: interrupted\n")
+    finally:
+        os._exit(0)
+
+
+def _handle(handler: object) -> None:
+    for number in _SIGNALS:
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup and a shell's & want it
+            signal.signal(number, handler)  # type: ignore[arg-type]
+
+
+def signals_end_the_process() -> None:
+    """SIGINT and SIGTERM end the process with code 0 and one line. So do those that came before: whoever
+    started the process may have blocked them until here.
+    """
+    _handle(_end)
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+
+
+@contextmanager
+def signals_interrupt() -> Iterator[None]:
+    """Inside, SIGINT and SIGTERM raise KeyboardInterrupt, for who has something to finish."""
+    try:
+        _handle(signal.default_int_handler)
+        yield
+    finally:
+        _handle(_end)
 
 
 def _runs_the_command_line() -> bool:
@@ -25,6 +60,4 @@ def _runs_the_command_line() -> bool:
 
 
 if _runs_the_command_line():
-    for _number in (signal.SIGINT, signal.SIGTERM):
-        if signal.getsignal(_number) is not signal.SIG_IGN:  # as nohup and a shell's & want it
-            signal.signal(_number, _interrupted)
+    signals_end_the_process()

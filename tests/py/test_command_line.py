@@ -118,6 +118,10 @@ def test_a_prompt_that_begins_with_a_dash_is_not_an_option(checkpoint):
     arguments = ("generate", "--data", checkpoint, "--max-tokens", 3, "--temperature", 0)
     assert run(*arguments, "--prompt=--seed") == run(*arguments, "-", stdin=b"--seed")
     assert run(*arguments, "--", "--seed") == run(*arguments, "-", stdin=b"--seed")
+    assert run(*arguments, "--prompt", "--seed") == run(*arguments, "-", stdin=b"--seed")
+    assert run(*arguments, "--prompt", "-hello") == run(*arguments, "-", stdin=b"-hello")
+    assert run(*arguments, "--", "--prompt") == run(*arguments, "-", stdin=b"--prompt")
+    assert "--prompt: expected one argument" in run(*arguments, "--prompt", code=2)
 
 
 def test_the_prompt_may_hold_any_byte(checkpoint):
@@ -297,10 +301,20 @@ def shell(words, redirections):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="sends signals")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_during_the_imports_is_one_line(tmp_path, number):
+@pytest.mark.parametrize(
+    "signalled",
+    [
+        "{kill}",
+        "try:\n    {kill}\nexcept BaseException:\n    raise ImportError('a part of NumPy')",
+        "class Part:\n    def __del__(self):\n        {kill}\n        for _ in range(9): pass\nPart()",
+    ],
+    ids=["plainly", "where all is caught", "in a finalizer"],
+)
+def test_a_signal_during_the_imports_is_one_line(tmp_path, number, signalled):
     # A NumPy that is being imported when the signal comes.
     (tmp_path / "numpy.py").write_text(
-        f"import os\nos.kill(os.getpid(), {int(number)})\nraise SystemExit('the signal did nothing')\n"
+        f"import os\n{signalled.format(kill=f'os.kill(os.getpid(), {int(number)})')}\n"
+        "raise SystemExit('the signal did nothing')\n"
     )
     paths = os.pathsep.join([str(tmp_path), *sys.path])
     done = subprocess.run(
@@ -310,6 +324,35 @@ def test_a_signal_during_the_imports_is_one_line(tmp_path, number):
         env=environment(PYTHONPATH=paths),
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"python -m kael: interrupted\n")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="sends signals")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_that_was_blocked_before_the_start_ends_it(number):
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [number])
+    try:
+        process = start("tokenize", stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    process.send_signal(number)
+    assert process.stdout.read() == b""  # to its end, with standard input still open
+    assert process.communicate(timeout=60)[1] == b"python -m kael: interrupted\n"
+    assert process.returncode == 0
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="sends signals")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_a_command_that_waits_for_its_input(number):
+    fcntl = pytest.importorskip("fcntl")
+    termios = pytest.importorskip("termios")
+    process = start("tokenize", stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    os.write(process.stdin.fileno(), b"x")
+    while any(fcntl.ioctl(process.stdin, termios.FIONREAD, bytes(4))):  # until it has read that
+        assert process.poll() is None
+    process.send_signal(number)
+    assert process.stdout.read() == b""
+    assert process.communicate(timeout=60)[1] == b"python -m kael: interrupted\n"
+    assert process.returncode == 0
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="such a name is not allowed")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import signal
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
@@ -23,11 +22,8 @@ _COMMANDS = (_generate, _bench, _tokenize, _inspect)
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code."""
-    options = _parser().parse_args(arguments)
+    options = _parser().parse_args(_with_joined_prompt(sys.argv[1:] if arguments is None else arguments))
     try:
-        for number in (signal.SIGINT, signal.SIGTERM):  # a polite end for both
-            if signal.getsignal(number) is not signal.SIG_IGN:
-                signal.signal(number, signal.default_int_handler)
         if sys.stdout is None:
             raise kael.Error("standard output is closed")
         code: int = options.run(options)
@@ -37,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         _abandon_output()  # the reader has all it wanted
         return 0
-    except KeyboardInterrupt:
+    except KeyboardInterrupt:  # out of a command that takes the signals itself
         _tell(options, "interrupted")
         return 0
     except OSError as error:
@@ -48,6 +44,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except MemoryError:
         return _fail(options, "out of memory")
     return code
+
+
+def _with_joined_prompt(arguments: Sequence[str]) -> list[str]:
+    """``--prompt TEXT`` as ``--prompt=TEXT``: argparse takes a TEXT that begins with a dash for an option."""
+    joined = list(arguments)
+    options_end = joined.index("--") if "--" in joined else len(joined)
+    if "--prompt" in joined[:options_end]:
+        place = joined.index("--prompt")
+        joined[place : place + 2] = ["=".join(joined[place : place + 2])]
+    return joined
 
 
 def _fail(options: argparse.Namespace, message: str) -> int:

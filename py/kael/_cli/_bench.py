@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import kael
-from kael import _generation, _machine
+from kael import _early, _generation, _machine
 from kael._cli import _arguments
 
 # Tokens decoded for one sample.
@@ -58,7 +58,8 @@ def run(options: argparse.Namespace) -> int:
     folder = _arguments.data_folder(options)
     progress = _Progress()
     try:
-        report = _measure(options, _Bench(folder, options.repeats, progress))
+        with _early.signals_interrupt():
+            report = _measure(options, _Bench(folder, options.repeats, progress))
     finally:
         progress.clear()
     if options.json or not sys.stdout.isatty():

@@ -11,7 +11,7 @@ import secrets
 import sys
 
 import kael
-from kael import _generation
+from kael import _early, _generation
 from kael._cli import _arguments
 
 
@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     prompt.add_argument(
         "text", nargs="?", metavar="TEXT", help="what to continue (default, or with -: standard input)"
     )
-    prompt.add_argument("--prompt", metavar="TEXT", help="the same, for a text that begins with a dash")
+    prompt.add_argument("--prompt", metavar="TEXT", help="the same; TEXT may begin with a dash")
     parser.add_argument(
         "--max-tokens",
         metavar="N",
@@ -77,7 +77,8 @@ def run(options: argparse.Namespace) -> int:
     )
     printer = _Printer(tokenizer)
     try:
-        generation = model._generate(request, printer.token)
+        with _early.signals_interrupt():
+            generation = model._generate(request, printer.token)
     except KeyboardInterrupt:
         printer.end()
         return 0
