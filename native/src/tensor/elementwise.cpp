@@ -108,7 +108,9 @@ std::vector<Input> make_inputs(const ElementwiseRow& row, std::span<const Operan
                 check_fits(operand.number(), plan.common, row.name);
             }
             input.tensor = tensor_of(operand.number());
-            input.rounded = input.wanted;
+            // Arithmetic uses a number as it is; a comparison sees what the tensor could hold.
+            const bool rounds = row.result == ResultKind::boolean && is_floating_point(plan.common);
+            input.rounded = rounds ? plan.common : input.wanted;
         } else {
             input.tensor = operand.tensor();
             input.rounded = condition ? DType::boolean : plan.common;
