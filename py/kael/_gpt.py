@@ -171,12 +171,25 @@ class GPT(NotCopied):
         check_status(native().kept.kael_gpt_parameter_count(self._pointer(), ctypes.byref(count)))
         return count.value
 
+    def named_parameters(self) -> dict[str, Tensor]:
+        """The model's own tensors under their names in GPT-2's files, a tied head once. They may require
+        gradients, and what is written into them is what the model computes with; those of a mapped file are
+        read-only.
+        """
+        parameters = native().kept.kael_gpt_parameters
+        return self._exclusively(lambda model: tensors_of(map_filled_by(lambda out: parameters(model, out))))
+
+    def parameters(self) -> list[Tensor]:
+        """The tensors of :meth:`named_parameters`."""
+        return list(self.named_parameters().values())
+
     def eval(self) -> GPT:
         """Evaluation mode, which a model is in from the start. Returns the model."""
         return self
 
     def __call__(self, ids: Any) -> Tensor:
-        """Logits of the next token at every position, float32.
+        """Logits of the next token at every position, float32. Recorded for gradients, and slower, where a
+        parameter requires them.
 
         ``ids`` of shape [T] (a list, an array or an int64 tensor) give [T, V], ids [B, T] give [B, T, V].
         Raises :class:`kael.Error` for an id outside the vocabulary and for T of 0 or above ``max_positions``.

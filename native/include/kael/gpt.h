@@ -111,7 +111,13 @@ public:
     [[nodiscard]] const Weights& weights() const noexcept { return weights_; }
     [[nodiscard]] std::int64_t parameter_count() const;
 
-    // ids row-major [batch, length] to float32 [batch, length, vocab_size].
+    // Every parameter under its name in GPT-2's files; a tied head once. The model's own tensors:
+    // they may need gradients, and what is written into them is what it computes with. Those of a
+    // mapped file are read-only.
+    [[nodiscard]] NamedTensors parameters() const;
+
+    // ids row-major [batch, length] to float32 [batch, length, vocab_size]. Recorded, and slower,
+    // where a parameter needs a gradient and this thread records.
     [[nodiscard]] Tensor logits(const std::int64_t* ids, std::int64_t batch, std::int64_t length);
     // One forward pass over ids [length] that shows every intermediate; the same bits as logits.
     void forward(const std::int64_t* ids, std::int64_t length, ActivationObserver observer);

@@ -389,8 +389,14 @@ KAEL_API kael_status kael_gpt_get_config(const kael_gpt* gpt, kael_gpt_config* c
 /* Parameters; a tied head counts once. */
 KAEL_API kael_status kael_gpt_parameter_count(const kael_gpt* gpt, int64_t* count);
 
+/* Every parameter under its name in GPT-2's files, a tied head once: handles of the model's own
+ * tensors. What is written into them is what the model computes with; those of a mapped file are
+ * read-only. */
+KAEL_API kael_status kael_gpt_parameters(const kael_gpt* gpt, kael_tensor_map** parameters);
+
 /* Logits float32 [batch, length, vocab_size] of ids [batch, length], row-major; 1 <= length <=
- * max_positions. */
+ * max_positions. Recorded, and slower, where a parameter requires a gradient and this thread
+ * records. */
 KAEL_API kael_status kael_gpt_logits(kael_gpt* gpt, const int64_t* ids, int64_t batch,
                                      int64_t length, kael_tensor** logits);
 

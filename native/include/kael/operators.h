@@ -84,6 +84,19 @@ Tensor& copy_(Tensor& x, const Operand& source);
 [[nodiscard]] Tensor masked_fill(const Tensor& x, const Tensor& mask, const Operand& value);
 Tensor& masked_fill_(Tensor& x, const Tensor& mask, const Operand& value);
 
+// The rows of `table` [N, D] that `ids`, int64, name: [..., D].
+[[nodiscard]] Tensor embedding(const Tensor& ids, const Tensor& table);
+// Along the last dimension: less its mean, by the root of its variance plus `epsilon`, times
+// `weight` plus `bias`, both of the size of that dimension.
+[[nodiscard]] Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                                double epsilon);
+// The mean of -log(softmax(logits)) at the targets. logits [N, C]; targets int64 [N], each a class
+// or `ignored`, which is left out of the mean. NaN where all are.
+[[nodiscard]] Tensor cross_entropy(const Tensor& logits, const Tensor& targets,
+                                   std::int64_t ignored = -100);
+// The mean of the squares of the differences of two tensors of one shape.
+[[nodiscard]] Tensor mse_loss(const Tensor& x, const Tensor& target);
+
 inline Tensor operator-(const Tensor& x) {
     return neg(x);
 }

@@ -170,6 +170,16 @@ kael_status kael_gpt_parameter_count(const kael_gpt* gpt, int64_t* count) {
     });
 }
 
+kael_status kael_gpt_parameters(const kael_gpt* gpt, kael_tensor_map** parameters) {
+    return kael::capi::guard([&] {
+        KAEL_REQUIRE(gpt);
+        KAEL_REQUIRE(parameters);
+        auto map = std::make_unique<kael_tensor_map>();
+        map->tensors = gpt->model.parameters();
+        *parameters = map.release();
+    });
+}
+
 kael_status kael_gpt_logits(kael_gpt* gpt, const int64_t* ids, int64_t batch, int64_t length,
                             kael_tensor** logits) {
     return kael::capi::guard([&] {

@@ -1,12 +1,16 @@
 // GPT: making, loading, logits.
 #include "kael/gpt.h"
 
+#include <algorithm>
+
+#include "kael/autograd.h"
 #include "kael/error.h"
 #include "kael/safetensors.h"
 
 #include "base/input_file.h"
 #include "gpt/decoder.h"
 #include "gpt/prompt.h"
+#include "gpt/recorded_pass.h"
 #include "gpt/weights.h"
 
 namespace kael::gpt {
@@ -16,6 +20,11 @@ namespace {
 Weights validated_random_weights(const Config& config) {
     config.validate();
     return random_weights(config, draw_seed());
+}
+
+bool needs_gradient(const NamedTensors& tensors) {
+    return std::any_of(tensors.begin(), tensors.end(),
+                       [](const auto& entry) { return entry.second.requires_grad(); });
 }
 
 } // namespace
@@ -52,6 +61,10 @@ void GPT::load_weights(const std::filesystem::path& path) {
                                       "the configuration of the model"));
 }
 
+NamedTensors GPT::parameters() const {
+    return named_weights(config_, weights_);
+}
+
 std::int64_t GPT::parameter_count() const {
     return gpt::parameter_count(weights_);
 }
@@ -59,9 +72,14 @@ std::int64_t GPT::parameter_count() const {
 Tensor GPT::logits(const std::int64_t* ids, std::int64_t batch, std::int64_t length) {
     KAEL_CHECK(batch >= 1, "the batch is " << batch << ", expected at least 1");
     check_length(config_, length);
-    Tensor logits = Tensor::empty({batch, length, config_.vocab_size}, DType::float32);
     check_ids(config_, ids, batch * length);
     const Decoder::Use use(*decoder_);
+    if (grad_enabled() && needs_gradient(parameters())) {
+        const Tensor rows = Tensor::from_bytes(ids, batch * length * item_size(DType::int64),
+                                               {batch, length}, DType::int64);
+        return recorded_logits(config_, weights_, rows);
+    }
+    Tensor logits = Tensor::empty({batch, length, config_.vocab_size}, DType::float32);
     for (std::int64_t row = 0; row < batch; ++row) {
         decoder_->all_logits(ids + row * length, length,
                              logits.mutable_data<float>() + row * length * config_.vocab_size);

@@ -302,6 +302,15 @@ void check_weights(const Config& config, const Weights& weights) {
         "the head is a tensor of its own, expected the token embedding, which it is tied to");
 }
 
+NamedTensors named_weights(const Config& config, const Weights& weights) {
+    Weights handles = weights;
+    NamedTensors tensors;
+    for (const Slot& slot : slots_of(config, handles)) {
+        tensors.emplace_back(slot.name, *slot.tensor);
+    }
+    return tensors;
+}
+
 std::int64_t parameter_count(const Weights& weights) {
     std::int64_t count = weights.token_embedding.numel() + weights.position_embedding.numel() +
                          weights.ln_f_weight.numel() + weights.ln_f_bias.numel();

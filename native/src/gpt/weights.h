@@ -24,6 +24,9 @@ namespace kael::gpt {
 // Throws unless every tensor is there, float32, contiguous and of the shape that `config` asks for.
 void check_weights(const Config& config, const Weights& weights);
 
+// Under their names in GPT-2's files, without a prefix; a tied head once.
+[[nodiscard]] NamedTensors named_weights(const Config& config, const Weights& weights);
+
 // A tied head counts once.
 [[nodiscard]] std::int64_t parameter_count(const Weights& weights);
 

@@ -71,5 +71,6 @@ struct Operator {
 // not_found for a name that none has.
 [[nodiscard]] const Operator& find_operator(std::string_view name);
 [[nodiscard]] const std::vector<Operator>& all_operators();
+[[nodiscard]] std::vector<Operator> layer_operators();
 
 } // namespace kael

@@ -1,0 +1,14 @@
+// The forward pass as the operators of kael/operators.h, which record it: for gradients. The
+// decoder computes the same logits faster, and records nothing.
+#pragma once
+
+#include "kael/gpt.h"
+#include "kael/tensor.h"
+
+namespace kael::gpt {
+
+// ids int64 [B, T], all in the vocabulary, T at most max_positions, to float32 [B, T, V].
+[[nodiscard]] Tensor recorded_logits(const Config& config, const Weights& weights,
+                                     const Tensor& ids);
+
+} // namespace kael::gpt
