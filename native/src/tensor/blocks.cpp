@@ -92,6 +92,8 @@ void Elements::gather(const std::byte* base, std::int64_t first, std::int64_t co
                 const Item* const source = from + offset;
                 if (stride == 1) {
                     std::copy(source, source + length, to + done);
+                } else if (stride == 0) {
+                    std::fill(to + done, to + done + length, *source);
                 } else {
                     for (std::int64_t i = 0; i < length; ++i) {
                         to[done + i] = source[i * stride];

@@ -11,6 +11,8 @@
 
 #include "tensor/blocks.h"
 #include "tensor/elementwise_kernels.h"
+#include "tensor/forward_views.h"
+#include "tensor/layout.h"
 #include "tensor/overlap.h"
 
 namespace kael::forward {
@@ -95,6 +97,17 @@ void check_integers(const ElementwiseRow& row, const Input& input) {
     });
 }
 
+// A large tensor that the inner loop would cross at a stride, row for row over the same cache
+// lines, in the order in which it is read: copying it in squares costs less.
+Tensor readable(const Tensor& x) {
+    constexpr std::int64_t kLarge = 16384;
+    if (x.numel() < kLarge || x.is_contiguous()) {
+        return x;
+    }
+    const Layout layout = coalesce(x.shape(), x.strides());
+    return layout.shape.size() > 1 && layout.strides.back() > 1 ? clone(x) : x;
+}
+
 std::vector<Input> make_inputs(const ElementwiseRow& row, std::span<const Operand> operands,
                                const Computation& plan, bool has_results) {
     std::vector<Input> inputs;
@@ -112,7 +125,7 @@ std::vector<Input> make_inputs(const ElementwiseRow& row, std::span<const Operan
             const bool rounds = row.result == ResultKind::boolean && is_floating_point(plan.common);
             input.rounded = rounds ? plan.common : input.wanted;
         } else {
-            input.tensor = operand.tensor();
+            input.tensor = readable(operand.tensor());
             input.rounded = condition ? DType::boolean : plan.common;
         }
         inputs.push_back(std::move(input));
