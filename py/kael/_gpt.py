@@ -142,6 +142,7 @@ class GPT(NotCopied):
         handle = ctypes.POINTER(_signatures.GptHandle)()
         self._owned = Owned(handle, native().released.kael_gpt_free, "model")
         check_status(call(ctypes.byref(handle)))
+        self._known = _config_of(handle), _parameter_count_of(handle)
 
     def load_gpt2(self, path: str | bytes | os.PathLike[Any]) -> None:
         """Replaces the weights by those of one ``.safetensors`` file, under the configuration that the model
@@ -155,21 +156,20 @@ class GPT(NotCopied):
     @property
     def config(self) -> GPTConfig:
         """The architecture, with the width of the MLP spelt out in ``inner_dimension``."""
-        info = _signatures.sized(_signatures.GptConfig)
-        check_status(native().kept.kael_gpt_get_config(self._pointer(), ctypes.byref(info)))
-        values = {field.name: getattr(info, field.name) for field in fields(GPTConfig)}
-        values["activation"] = _signatures.ACTIVATIONS[info.activation]
-        for name in ("scale_attention", "scale_attention_by_inverse_layer", "tie_word_embeddings"):
-            values[name] = bool(values[name])
-        config = GPTConfig(**values)
-        return replace(config, inner_dimension=config.mlp_dimension)
+        return self._facts()[0]
 
     @property
     def parameter_count(self) -> int:
         """How many parameters there are; a tied head counts once."""
-        count = ctypes.c_int64()
-        check_status(native().kept.kael_gpt_parameter_count(self._pointer(), ctypes.byref(count)))
-        return count.value
+        return self._facts()[1]
+
+    def _facts(self) -> tuple[GPTConfig, int]:
+        """Configuration and number of parameters, which another thread may ask for during a generation, and
+        in the middle of a :meth:`close`: they never touch the handle.
+        """
+        self._owned.refuse_after_fork()
+        self._owned.pointer()
+        return self._known
 
     def named_parameters(self) -> dict[str, Tensor]:
         """The model's own tensors under their names in GPT-2's files, a tied head once. They may require
@@ -281,10 +281,6 @@ class GPT(NotCopied):
             lambda model: _generation.with_callback(model, request, on_token, self._running)
         )
 
-    def _pointer(self) -> Any:
-        self._owned.refuse_after_fork()
-        return self._owned.pointer()
-
     def _exclusively(self, call: Callable[[Any], _Result]) -> _Result:
         """Runs ``call(handle)`` while no other thread uses the model."""
         self._owned.refuse_after_fork()  # first: the lock may have been held when the process was forked
@@ -318,12 +314,29 @@ class GPT(NotCopied):
     def __repr__(self) -> str:
         if not self._owned.is_open or self._owned.is_from_before_fork:
             return "<kael.GPT, closed>"
-        config = self.config
+        config, parameters = self._known
         return (
-            f"<kael.GPT of {self.parameter_count:,} parameters: {config.layers} layers, "
+            f"<kael.GPT of {parameters:,} parameters: {config.layers} layers, "
             f"{config.heads} heads, dimension {config.dimension}, {config.vocab_size} tokens, "
             f"{config.max_positions} positions>"
         )
+
+
+def _config_of(model: Any) -> GPTConfig:
+    info = _signatures.sized(_signatures.GptConfig)
+    check_status(native().kept.kael_gpt_get_config(model, ctypes.byref(info)))
+    values = {field.name: getattr(info, field.name) for field in fields(GPTConfig)}
+    values["activation"] = _signatures.ACTIVATIONS[info.activation]
+    for name in ("scale_attention", "scale_attention_by_inverse_layer", "tie_word_embeddings"):
+        values[name] = bool(values[name])
+    config = GPTConfig(**values)
+    return replace(config, inner_dimension=config.mlp_dimension)
+
+
+def _parameter_count_of(model: Any) -> int:
+    count = ctypes.c_int64()
+    check_status(native().kept.kael_gpt_parameter_count(model, ctypes.byref(count)))
+    return count.value
 
 
 def sample_next(logits: Any, temperature: float = 1.0, top_k: int = 0, draw: float = 0.0) -> int:

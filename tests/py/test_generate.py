@@ -449,6 +449,35 @@ def test_close_stops_a_generation_of_another_thread(big_enough, on_token):
     assert "closed" in failures[0].message
 
 
+LOOKS_AT_MODELS_THAT_ARE_CLOSED = """
+import sys, threading
+import kael
+
+sys.setswitchinterval(1e-6)
+
+def look(model):
+    while True:
+        try:
+            model.config, model.parameter_count, repr(model)
+        except kael.Error as error:
+            assert error.message == "the model is closed"
+            return
+
+for _ in range(100):
+    model = kael.GPT(10, 10, 1, 1, 4)
+    threads = [threading.Thread(target=look, args=(model,)) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    model.close()
+    for thread in threads:
+        thread.join()
+"""
+
+
+def test_a_model_may_be_closed_while_other_threads_look_at_it():
+    in_a_process(LOOKS_AT_MODELS_THAT_ARE_CLOSED)
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="sends SIGINT")
 @pytest.mark.parametrize("listens", [False, True])
 def test_ctrl_c_ends_a_generation_on_the_main_thread(listens):
