@@ -16,6 +16,7 @@ from kael import _early  # noqa: F401, I001  # before NumPy is imported
 from kael import _creation, _indexing, _layers, _operators, _rearranging, _reductions  # noqa: F401  # for Tensor
 from kael._autograd import enable_grad, grad, is_grad_enabled, no_grad, set_grad_enabled
 from kael._debug import autograd_graph, explain, set_anomaly_detection, set_backward_trace
+from kael._borrowing import from_numpy, frombuffer
 from kael._errors import Error, ErrorCode
 from kael._generation import FinishReason, Generation
 from kael._gradcheck import gradcheck
@@ -55,6 +56,8 @@ __all__ = [
     "default_model_path",
     "enable_grad",
     "explain",
+    "from_numpy",
+    "frombuffer",
     "get_num_threads",
     "grad",
     "gradcheck",

@@ -70,6 +70,7 @@ class TokenRingHandle(Structure):
 
 TokenCallback = CFUNCTYPE(c_int32, c_void_p, c_int64)
 StopCallback = CFUNCTYPE(c_uint8, c_void_p)
+ReleaseCallback = CFUNCTYPE(None, c_void_p)
 TraceCallback = CFUNCTYPE(None, POINTER(c_char), c_int64, c_void_p)
 
 
@@ -221,6 +222,19 @@ FUNCTIONS: dict[str, Signature] = {
     # Tensors
     "kael_tensor_from_bytes": _released(
         _STATUS, c_int32, Int64Pointer, c_int32, c_void_p, c_int64, POINTER(_tensor)
+    ),
+    "kael_tensor_from_memory": _kept(
+        _STATUS,
+        c_int32,
+        Int64Pointer,
+        Int64Pointer,
+        c_int32,
+        c_void_p,
+        c_int64,
+        c_uint8,
+        ReleaseCallback,
+        c_void_p,
+        POINTER(_tensor),
     ),
     "kael_tensor_describe": _kept(_STATUS, _tensor, POINTER(TensorInfo)),
     "kael_tensor_view": _kept(_STATUS, _tensor, Int64Pointer, c_int32, POINTER(_tensor)),

@@ -29,6 +29,7 @@ STRUCTS = {
 CALLBACKS = {
     "kael_token_callback": _signatures.TokenCallback,
     "kael_stop_callback": _signatures.StopCallback,
+    "kael_release_callback": _signatures.ReleaseCallback,
     "kael_trace_callback": _signatures.TraceCallback,
 }
 NUMBERS = {

@@ -138,6 +138,21 @@ KAEL_API kael_status kael_tensor_from_bytes(kael_dtype dtype, const int64_t* sha
                                             const void* bytes, int64_t byte_count,
                                             kael_tensor** tensor);
 
+/* Called once, when the last tensor on borrowed memory is gone, on whatever thread that is. */
+typedef void (*kael_release_callback)(void* user_data);
+
+/*
+ * A tensor on memory of the caller, without a copy: the element at index i stands at data + (i[0] *
+ * strides[0] + ...) elements. Strides are 0 or more, `data` is aligned for the dtype, and no
+ * element ends beyond byte_count. The memory must stay until `release` is called, which is not
+ * after a failure. With read_only not 0 the tensor refuses writes.
+ */
+KAEL_API kael_status kael_tensor_from_memory(kael_dtype dtype, const int64_t* shape,
+                                             const int64_t* strides, int32_t rank, void* data,
+                                             int64_t byte_count, uint8_t read_only,
+                                             kael_release_callback release, void* user_data,
+                                             kael_tensor** tensor);
+
 /* Fills `info`, whose struct_size the caller has set. `data` stays valid while the handle, or a
  * view of it, lives. */
 KAEL_API kael_status kael_tensor_describe(const kael_tensor* tensor, kael_tensor_info* info);

@@ -1,6 +1,9 @@
-// Tensors: made from bytes, described, viewed, freed.
+// Tensors: made from bytes or on foreign memory, described, viewed, freed.
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <utility>
 
 #include "capi/guard.h"
 #include "capi/handles.h"
@@ -17,6 +20,22 @@ kael::Shape shape_of(const int64_t* shape, int32_t rank) {
     KAEL_CHECK(shape != nullptr || rank == 0, "the argument shape is null");
     return rank == 0 ? kael::Shape{} : kael::Shape(shape, shape + rank);
 }
+
+// Calls `release` when the last storage on it is gone, once the tensor was made.
+struct Borrowed {
+    kael_release_callback release;
+    void* user_data;
+    bool armed = false;
+
+    Borrowed(kael_release_callback callback, void* data) : release(callback), user_data(data) {}
+    Borrowed(const Borrowed&) = delete;
+    Borrowed& operator=(const Borrowed&) = delete;
+    ~Borrowed() {
+        if (armed) {
+            release(user_data);
+        }
+    }
+};
 
 kael_tensor_info describe(const kael::Tensor& tensor) {
     static_assert(kael::kMaxRank == KAEL_MAX_RANK);
@@ -44,6 +63,25 @@ kael_status kael_tensor_from_bytes(kael_dtype dtype, const int64_t* shape, int32
         KAEL_REQUIRE(tensor);
         *tensor = new kael_tensor{kael::Tensor::from_bytes(bytes, byte_count, shape_of(shape, rank),
                                                            static_cast<kael::DType>(dtype))};
+    });
+}
+
+kael_status kael_tensor_from_memory(kael_dtype dtype, const int64_t* shape, const int64_t* strides,
+                                    int32_t rank, void* data, int64_t byte_count, uint8_t read_only,
+                                    kael_release_callback release, void* user_data,
+                                    kael_tensor** tensor) {
+    return kael::capi::guard([&] {
+        KAEL_REQUIRE(release);
+        KAEL_REQUIRE(tensor);
+        KAEL_CHECK(strides != nullptr || rank == 0, "the argument strides is null");
+        const auto owner = std::make_shared<Borrowed>(release, user_data);
+        auto storage = kael::Storage::borrow(static_cast<std::byte*>(data), byte_count, owner,
+                                             read_only != 0, "borrowed from the caller");
+        auto made = std::make_unique<kael_tensor>(kael_tensor{
+            kael::Tensor::from_storage(std::move(storage), static_cast<kael::DType>(dtype),
+                                       shape_of(shape, rank), shape_of(strides, rank), 0)});
+        owner->armed = true; // from here on nothing fails
+        *tensor = made.release();
     });
 }
 

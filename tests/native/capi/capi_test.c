@@ -109,6 +109,44 @@ static const char* in_folder(const char* folder, const char* name) {
     return path;
 }
 
+static void count_release(void* user_data) {
+    ++*(int*)user_data;
+}
+
+static void borrowed_memory(void) {
+    float numbers[4] = {1, 2, 3, 4};
+    const int64_t shape[2] = {2, 1};
+    const int64_t strides[2] = {2, 1};
+    int released = 0;
+    kael_tensor* tensor = NULL;
+    CHECK_OK(kael_tensor_from_memory(KAEL_FLOAT32, shape, strides, 2, numbers, 12, 0, count_release,
+                                     &released, &tensor));
+    kael_tensor_info info = {0};
+    info.struct_size = (int64_t)sizeof info;
+    CHECK_OK(kael_tensor_describe(tensor, &info));
+    CHECK(info.data == (void*)numbers && info.is_read_only == 0 && info.strides[0] == 2);
+    const int64_t flat[1] = {2};
+    kael_tensor* view = NULL;
+    CHECK_OK(kael_tensor_view(tensor, flat, 1, &view));
+    kael_tensor_free(tensor);
+    CHECK(released == 0);
+    kael_tensor_free(view);
+    CHECK(released == 1);
+
+    /* After a failure the memory is the caller's again. */
+    CHECK_REFUSED(kael_tensor_from_memory(KAEL_FLOAT32, shape, strides, 2, numbers, 11, 0,
+                                          count_release, &released, &tensor));
+    CHECK_REFUSED(kael_tensor_from_memory(KAEL_FLOAT32, shape, NULL, 2, numbers, 12, 0,
+                                          count_release, &released, &tensor));
+    CHECK_REFUSED(kael_tensor_from_memory(KAEL_FLOAT32, shape, strides, 2, NULL, 12, 0,
+                                          count_release, &released, &tensor));
+    CHECK_REFUSED(kael_tensor_from_memory(KAEL_FLOAT32, shape, strides, 2, numbers, 12, 0, NULL,
+                                          &released, &tensor));
+    CHECK_REFUSED(kael_tensor_from_memory(KAEL_FLOAT32, shape, strides, 2, numbers, 12, 0,
+                                          count_release, &released, NULL));
+    CHECK(released == 1);
+}
+
 static kael_argument tensor_argument(kael_tensor* tensor) {
     kael_argument argument = {KAEL_ARGUMENT_TENSOR, 0, NULL, NULL, NULL, 0, 0};
     argument.tensor = tensor;
@@ -560,6 +598,7 @@ int main(int argument_count, char** arguments) {
     version_and_errors();
     settings();
     tensors();
+    borrowed_memory();
     operators();
     named_tensors(arguments[1]);
     tokenizer(arguments[1]);
