@@ -56,11 +56,11 @@ def _borrow(name: str, array: np.ndarray, dtype: str) -> Tensor:
     if not array.dtype.isnative:
         raise Error(f"{name}: the array is not in the byte order of this machine: kael.tensor copies it")
     if array.ndim > _signatures.MAX_RANK:
-        raise Error(f"{name}: the array has {array.ndim} dimensions, expected at most {_signatures.MAX_RANK}")
+        raise Error(f"{name}: an array of {array.ndim} dimensions, expected at most {_signatures.MAX_RANK}")
     if any(stride < 0 or stride % item for stride in array.strides):
         raise Error(
-            f"{name}: an array with strides of {list(array.strides)} bytes, expected multiples of {item} that "
-            f"are not negative: kael.tensor copies it"
+            f"{name}: an array with strides of {list(array.strides)} bytes, expected multiples of {item} "
+            f"that are not negative: kael.tensor copies it"
         )
     reach = sum((size - 1) * stride for size, stride in zip(array.shape, array.strides, strict=True))
     numbers = ctypes.c_int64 * _signatures.MAX_RANK
