@@ -40,6 +40,12 @@ def _folder(text: str) -> str:
     return text
 
 
+def _address(text: str) -> str:
+    if not text:  # which would mean every address of this machine
+        raise argparse.ArgumentTypeError("the address is empty")
+    return text
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog=PROGRAM,
@@ -65,6 +71,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--host",
         metavar="ADDRESS",
+        type=_address,
         default="127.0.0.1",
         help="address to listen on; anybody who can reach it can use the model (default: %(default)s)",
     )

@@ -18,7 +18,7 @@ from tornado.netutil import bind_sockets
 
 import kael
 
-from . import __version__
+from . import __version__, logs
 from .app import KaelApplication, load_app
 from .arguments import PROGRAM
 from .serve import SHUTDOWN_SECONDS, serve, start, stop
@@ -60,11 +60,11 @@ def _run(options: argparse.Namespace) -> int:
     sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
     if options.check:
         return asyncio.run(_check(app))
-    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.INFO)
     sockets = _listen(options.host, options.port)
-    if not asyncio.run(serve(app, sockets, lambda: _announce(sockets))):
+    with logs.to_stderr():
+        ended = asyncio.run(serve(app, sockets, lambda: _announce(sockets)))
+    if not ended:
         # The worker thread is inside the library and would keep the interpreter from ending.
-        logging.shutdown()
         os._exit(EXIT_FAILED)
     return EXIT_DONE
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import itertools
 import logging
 import os
 import signal
@@ -40,14 +41,18 @@ async def serve(app: KaelApplication, sockets: list[socket.socket], when_ready: 
     server = start(app, sockets)
     ending = asyncio.Event()
     loop = asyncio.get_running_loop()
+    signals = itertools.count(1)
+
+    def end(*_: object) -> None:
+        if next(signals) > 1:
+            os._exit(1)
+        loop.call_soon_threadsafe(ending.set)
+
     for number in _SIGNALS:
-        loop.add_signal_handler(number, ending.set)
+        # Not the loop's own way, which tells of a signal in a turn of the loop: that may be what hangs.
+        signal.signal(number, end)
     when_ready()
     await ending.wait()
-    for number in _SIGNALS:
-        loop.remove_signal_handler(number)
-        # Not the loop's: it may be what hangs.
-        signal.signal(number, lambda *_: os._exit(1))
     log.info("shutting down")
     return await stop(server, app, SHUTDOWN_SECONDS)
 

@@ -23,6 +23,16 @@ class Bytes:
         return bytes(ids)
 
 
+class Hanging(Bytes):
+    """Never comes back with a text, for which the loop asks; says so on standard error."""
+
+    TOLD = "decoding"
+
+    def decode(self, ids):
+        print(self.TOLD, file=sys.stderr, flush=True)
+        threading.Event().wait()
+
+
 class Sequence:
     """Emits the given bytes, one token each, whatever is asked for."""
 

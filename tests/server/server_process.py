@@ -23,9 +23,9 @@ import sys
 import server.command, server.serve
 from server import Generator, create_app
 from server.__main__ import main
-from server_fakes import Bytes, {model}
+from server_fakes import {model}, {tokenizer}
 server.serve.SHUTDOWN_SECONDS = {seconds}
-server.command.load_app = lambda data, device: create_app(Generator({model}(), Bytes()))
+server.command.load_app = lambda data, device: create_app(Generator({model}(), {tokenizer}()))
 sys.exit(main(["--data", ".", "--port", "0"]))
 """
 
@@ -121,5 +121,6 @@ def serve(*arguments):
     return Process("-m", "server", "--port", 0, *arguments)
 
 
-def serve_fake(model, shutdown_seconds=30):
-    return Process("-c", AROUND_A_FAKE.format(model=model, seconds=shutdown_seconds))
+def serve_fake(model, shutdown_seconds=30, tokenizer="Bytes"):
+    script = AROUND_A_FAKE.format(model=model, tokenizer=tokenizer, seconds=shutdown_seconds)
+    return Process("-c", script)

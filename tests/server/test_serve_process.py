@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import http.client
 import json
 import os
 import shlex
@@ -11,12 +13,13 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.parse
 
 import numpy as np
 import pytest
 import server_checkpoint
 import server_process
-from server_fakes import Telling
+from server_fakes import Hanging, Telling
 from server_live import read_response, read_to_end, read_until, wait_for
 
 from server import __version__, command
@@ -112,6 +115,45 @@ def test_a_second_signal_ends_it_at_once_with_1(number):
         server.signal(number)
         assert server.wait() == 1
         assert time.monotonic() - started < 5
+
+
+def test_a_second_signal_ends_a_loop_that_hangs():
+    with server_process.serve_fake("Echo", tokenizer="Hanging") as server:
+        server.begin(max_tokens=4)
+        server.wait_for_stderr(Hanging.TOLD)
+        for number in SIGNALS:
+            server.signal(number)
+        assert server.wait() == 1
+
+
+@pytest.mark.parametrize("signals", [1, 2])
+def test_a_stderr_that_nobody_reads_stops_neither_answers_nor_signals(checkpoint, signals):
+    reading, writing = os.pipe()
+    if hasattr(fcntl, "F_SETPIPE_SZ"):
+        fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, 4096)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "server", "--data", str(checkpoint), "--port", "0"],
+        stdout=subprocess.PIPE,
+        stderr=writing,
+        env=server_process.environment(),
+        cwd=server_process.ROOT,
+        text=True,
+    )
+    os.close(writing)
+    try:
+        url = process.stdout.readline().split()[3]
+        client = http.client.HTTPConnection(urllib.parse.urlsplit(url).netloc, timeout=20)
+        for _ in range(1500):  # each is a line, of which the pipe holds 50 and the queue 1000
+            client.request("GET", "/")
+            assert client.getresponse().read()
+        client.close()
+        for number in SIGNALS[:signals]:
+            process.send_signal(number)
+        assert process.wait(20) == signals - 1
+    finally:
+        process.kill()
+        process.stdout.close()
+        os.close(reading)
 
 
 def test_a_worker_that_does_not_come_back_makes_it_end_with_1():
@@ -222,6 +264,7 @@ def test_an_address_of_somewhere_else_is_refused(capsys, checkpoint, host):
         (["--che"], "--che"),  # no abbreviations: the next version's flags would change what they mean
         (["surplus"], "surplus"),
         (["--data"], "--data"),
+        (["--host", ""], "--host"),
     ],
 )
 def test_wrong_arguments_end_it_with_2_and_one_line(capsys, arguments, named):

@@ -1,0 +1,108 @@
+"""The program's log: lines on standard error, written by a thread of their own.
+
+Standard error may be a pipe that nobody reads. Written by the loop, the line that fills it would stop the
+server, and every request with it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import queue
+import select
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+
+# Lines that wait for standard error to take them. Those beyond are dropped and counted.
+WAITING_LINES = 1000
+
+# What the end of the program grants the lines that still wait.
+CLOSE_SECONDS = 1.0
+
+
+@contextmanager
+def to_stderr() -> Iterator[None]:
+    """Inside, this process logs to standard error, if it has one."""
+    if sys.stderr is None:  # it was closed from the start: its number may be a connection's by now
+        yield
+        return
+    root = logging.getLogger()
+    level = root.level
+    handler = LineWriter(sys.stderr.fileno())
+    handler.setFormatter(logging.Formatter(_FORMAT))
+    root.addHandler(handler)
+    root.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        root.setLevel(level)
+        root.removeHandler(handler)
+        handler.close()
+
+
+class LineWriter(logging.Handler):
+    """Writes each record as a line to a descriptor, and never makes who logs wait for it."""
+
+    def __init__(self, descriptor: int) -> None:
+        super().__init__()
+        self._descriptor = descriptor
+        self._lines: queue.Queue[bytes | None] = queue.Queue(WAITING_LINES)
+        self._dropped = 0
+        # A daemon: while nobody reads, it never ends.
+        self._thread = threading.Thread(target=self._write_lines, name="kael-log", daemon=True)
+        self._thread.start()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            line = self._line(record)
+            self._report_dropped()
+            self._lines.put_nowait(line)
+        except queue.Full:
+            self._dropped += 1
+        except Exception:
+            self.handleError(record)
+
+    def _line(self, record: logging.LogRecord) -> bytes:
+        return f"{self.format(record)}\n".encode(errors="backslashreplace")
+
+    def _report_dropped(self) -> None:
+        if self._dropped:
+            text = "%d lines are missing here: standard error was not read"
+            self._lines.put_nowait(
+                self._line(
+                    logging.LogRecord(__name__, logging.WARNING, __file__, 0, text, (self._dropped,), None)
+                )
+            )
+            self._dropped = 0
+
+    def _write_lines(self) -> None:
+        while (line := self._lines.get()) is not None:
+            try:
+                self._write(line)
+            except OSError:  # a full disk, a reader who has left: no reason not to serve
+                with self.lock:
+                    self._dropped += 1
+
+    def _write(self, line: bytes) -> None:
+        # Not through sys.stderr: the interpreter cannot end while a thread waits in its buffer.
+        while line:
+            try:
+                line = line[os.write(self._descriptor, line) :]
+            except BlockingIOError:  # whoever shares the descriptor may have wanted that
+                select.select((), (self._descriptor,), ())
+
+    def close(self) -> None:
+        """Waits for the lines that are left, but not for long."""
+        super().close()
+        if self._thread.is_alive():
+            try:
+                with self.lock:
+                    self._report_dropped()
+                self._lines.put(None, timeout=CLOSE_SECONDS)
+            except queue.Full:
+                return
+            self._thread.join(CLOSE_SECONDS)

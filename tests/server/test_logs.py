@@ -1,0 +1,94 @@
+"""The log's thread: what it writes, what it drops, what it waits for."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+
+import pytest
+
+from server import logs
+
+
+@pytest.fixture
+def pipe():
+    ends = os.pipe()
+    yield ends
+    for end in ends:
+        os.close(end)
+
+
+def record(text):
+    return logging.LogRecord("test", logging.INFO, __file__, 0, text, None, None)
+
+
+def writer(descriptor):
+    handler = logs.LineWriter(descriptor)
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    return handler
+
+
+def test_lines_are_written_in_order_before_close_returns(pipe):
+    reading, writing = pipe
+    handler = writer(writing)
+    for text in ("one", "two", "thr\udceee"):
+        handler.handle(record(text))
+    handler.close()
+    assert os.read(reading, 1000) == b"one\ntwo\nthr\\udceee\n"
+
+
+@pytest.mark.parametrize("blocking", [True, False])
+def test_what_nobody_reads_is_dropped_and_counted_where_it_is_missing(pipe, blocking, monkeypatch):
+    monkeypatch.setattr(logs, "WAITING_LINES", 3)
+    reading, writing = pipe
+    os.set_blocking(writing, False)
+    filling = b"".join(iter(lambda: fill(writing), b""))
+    os.set_blocking(writing, blocking)
+    handler = writer(writing)
+    for number in range(10):
+        handler.handle(record(f"line {number}"))
+    read = b""
+    while len(read) < len(filling) or not handler._lines.empty():
+        read += os.read(reading, 1 << 20)
+    handler.handle(record("read again"))
+    handler.close()
+    lines = (read + os.read(reading, 1 << 20))[len(filling) :].decode().splitlines()
+    kept = len(lines) - 2
+    assert kept in (3, 4)  # the thread may hold one
+    assert lines[:kept] == [f"line {number}" for number in range(kept)]
+    assert lines[kept].startswith(f"{10 - kept} lines are missing here")
+    assert lines[-1] == "read again"
+
+
+def fill(descriptor):
+    """What the pipe still took; nothing once it is full."""
+    try:
+        return b"." * os.write(descriptor, b"." * 1000)
+    except BlockingIOError:
+        return b""
+
+
+def test_closing_does_not_wait_for_a_reader_that_never_comes(pipe, monkeypatch):
+    monkeypatch.setattr(logs, "CLOSE_SECONDS", 0.01)
+    reading, writing = pipe
+    os.set_blocking(writing, False)
+    while fill(writing):
+        pass
+    os.set_blocking(writing, True)
+    handler = writer(writing)
+    handler.handle(record("unread"))
+    started = time.monotonic()
+    handler.close()
+    assert time.monotonic() - started < 10
+    os.read(reading, 1 << 20)  # lets the thread end
+
+
+def test_a_reader_that_has_left_is_no_failure():
+    reading, writing = os.pipe()
+    os.close(reading)
+    handler = writer(writing)
+    handler.handle(record("nobody"))
+    handler.close()
+    os.close(writing)
+    assert not handler._thread.is_alive()
