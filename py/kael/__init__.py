@@ -37,6 +37,8 @@ from kael._tokenizer import BpeTokenizer
 __version__ = package_version()
 del package_version
 
+from kael import optim  # noqa: E402, F401  # which needs the operators
+
 globals().update(_operators.FUNCTIONS)
 
 __all__ = [

@@ -174,7 +174,7 @@ class GPT(NotCopied):
     def named_parameters(self) -> dict[str, Tensor]:
         """The model's own tensors under their names in GPT-2's files, a tied head once. They may require
         gradients, and what is written into them is what the model computes with; those of a mapped file are
-        read-only.
+        read-only before :meth:`train`.
         """
         parameters = native().kept.kael_gpt_parameters
         return self._exclusively(lambda model: tensors_of(map_filled_by(lambda out: parameters(model, out))))
@@ -183,8 +183,15 @@ class GPT(NotCopied):
         """The tensors of :meth:`named_parameters`."""
         return list(self.named_parameters().values())
 
+    def train(self) -> GPT:
+        """Makes the parameters writable: those of a mapped file are copied to memory. Returns the model."""
+        self._exclusively(
+            lambda model: check_status(native().released.kael_gpt_make_parameters_writable(model))
+        )
+        return self
+
     def eval(self) -> GPT:
-        """Evaluation mode, which a model is in from the start. Returns the model."""
+        """For symmetry with :meth:`train`: a model computes the same in both modes. Returns the model."""
         return self
 
     def __call__(self, ids: Any) -> Tensor:

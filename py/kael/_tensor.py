@@ -76,10 +76,7 @@ class Tensor(NotCopied):
         check_status(call(handles))
         found = [tensor for tensor, handle in zip(tensors, handles, strict=True) if handle]
         for tensor in found:
-            tensor._info = _signatures.sized(_signatures.TensorInfo)
-            check_status(
-                native().kept.kael_tensor_describe(tensor._owned.pointer(), ctypes.byref(tensor._info))
-            )
+            tensor._info = tensor._described()
             tensor._dtype = _signatures.DTYPES[tensor._info.dtype]
         return [tensor if handle else None for tensor, handle in zip(tensors, handles, strict=True)]
 
@@ -113,7 +110,7 @@ class Tensor(NotCopied):
     @property
     def is_read_only(self) -> bool:
         """True for memory that belongs to a mapped file."""
-        return bool(self._info.is_read_only)
+        return bool(self._described().is_read_only)
 
     def numel(self) -> int:
         """How many elements there are."""
@@ -232,12 +229,19 @@ class Tensor(NotCopied):
             return _widen_bfloat16(self._view(np.dtype(np.uint16)))
         return self._array()
 
+    def _described(self) -> Any:
+        """What the library says of the tensor now: its memory may have moved (:meth:`kael.GPT.train`)."""
+        info = _signatures.sized(_signatures.TensorInfo)
+        check_status(native().kept.kael_tensor_describe(self._owned.pointer(), ctypes.byref(info)))
+        return info
+
     def _view(self, dtype: np.dtype[Any]) -> np.ndarray:
+        info = self._described()
         if self.numel() == 0:
             empty = np.empty(self.shape, dtype)
-            empty.flags.writeable = not self.is_read_only
+            empty.flags.writeable = not info.is_read_only
             return empty
-        return np.asarray(_Memory(self._owned, self._info, dtype))
+        return np.asarray(_Memory(self._owned, info, dtype))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         array = self.numpy()

@@ -116,6 +116,10 @@ public:
     // mapped file are read-only.
     [[nodiscard]] NamedTensors parameters() const;
 
+    // Copies the parameters of a mapped file to memory that may be written, which training does.
+    // They stay the same tensors.
+    void make_parameters_writable();
+
     // ids row-major [batch, length] to float32 [batch, length, vocab_size]. Recorded, and slower,
     // where a parameter needs a gradient and this thread records.
     [[nodiscard]] Tensor logits(const std::int64_t* ids, std::int64_t batch, std::int64_t length);

@@ -408,6 +408,9 @@ KAEL_API kael_status kael_gpt_parameter_count(const kael_gpt* gpt, int64_t* coun
  * tensors. What is written into them is what the model computes with; those of a mapped file are
  * read-only. */
 KAEL_API kael_status kael_gpt_parameters(const kael_gpt* gpt, kael_tensor_map** parameters);
+/* Copies the parameters of a mapped file to memory that may be written. They stay the same tensors;
+ * their `data` in kael_tensor_info changes. */
+KAEL_API kael_status kael_gpt_make_parameters_writable(kael_gpt* gpt);
 
 /* Logits float32 [batch, length, vocab_size] of ids [batch, length], row-major; 1 <= length <=
  * max_positions. Recorded, and slower, where a parameter requires a gradient and this thread

@@ -55,6 +55,11 @@ public:
     [[nodiscard]] bool is_read_only() const noexcept { return read_only_; }
     [[nodiscard]] const std::string& origin() const noexcept { return origin_; }
 
+    // Moves read-only memory to memory of its own that may be written; every tensor on the storage
+    // follows. What had the old address still reads the old memory. Nobody may use the storage
+    // meanwhile.
+    void make_writable();
+
     // Counts in-place writes; every view of the storage sees the same count.
     [[nodiscard]] std::uint64_t version() const noexcept { return version_; }
     void bump_version() noexcept { ++version_; }
@@ -72,7 +77,8 @@ private:
     std::uint64_t version_ = 0;
     std::string_view last_writer_;
     std::string origin_;
-    std::shared_ptr<const void> owner_; // empty when the memory is the allocator's
+    bool is_own_ = true;                // from the allocator
+    std::shared_ptr<const void> owner_; // of memory that is, or was, borrowed
 };
 
 // Copying a Tensor copies the handle: both are the same tensor. A default-constructed Tensor is

@@ -180,6 +180,13 @@ kael_status kael_gpt_parameters(const kael_gpt* gpt, kael_tensor_map** parameter
     });
 }
 
+kael_status kael_gpt_make_parameters_writable(kael_gpt* gpt) {
+    return kael::capi::guard([&] {
+        KAEL_REQUIRE(gpt);
+        gpt->model.make_parameters_writable();
+    });
+}
+
 kael_status kael_gpt_logits(kael_gpt* gpt, const int64_t* ids, int64_t batch, int64_t length,
                             kael_tensor** logits) {
     return kael::capi::guard([&] {

@@ -65,6 +65,16 @@ NamedTensors GPT::parameters() const {
     return named_weights(config_, weights_);
 }
 
+void GPT::make_parameters_writable() {
+    {
+        const Decoder::Use use(*decoder_);
+        for (const auto& [name, tensor] : parameters()) {
+            tensor.storage()->make_writable();
+        }
+    }
+    decoder_ = std::make_unique<Decoder>(config_, weights_); // which knows the addresses
+}
+
 std::int64_t GPT::parameter_count() const {
     return gpt::parameter_count(weights_);
 }

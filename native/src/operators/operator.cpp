@@ -20,9 +20,9 @@ const char* describe(const Argument& argument) {
 
 std::vector<Operator> collect() {
     std::vector<Operator> all;
-    for (auto* const table :
-         {elementwise_operators, view_operators, reduce_operators, along_operators,
-          matmul_operators, creation_operators, indexing_operators, layer_operators}) {
+    for (auto* const table : {elementwise_operators, view_operators, reduce_operators,
+                              along_operators, matmul_operators, creation_operators,
+                              indexing_operators, layer_operators, optim_operators}) {
         for (Operator& entry : table()) {
             all.push_back(std::move(entry));
         }

@@ -72,5 +72,6 @@ struct Operator {
 [[nodiscard]] const Operator& find_operator(std::string_view name);
 [[nodiscard]] const std::vector<Operator>& all_operators();
 [[nodiscard]] std::vector<Operator> layer_operators();
+[[nodiscard]] std::vector<Operator> optim_operators();
 
 } // namespace kael

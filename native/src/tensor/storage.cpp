@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "kael/error.h"
 #include "kael/tensor.h"
 
@@ -22,13 +24,26 @@ std::shared_ptr<Storage> Storage::borrow(std::byte* data, std::int64_t bytes,
     storage->data_ = data;
     storage->byte_count_ = bytes;
     storage->read_only_ = read_only;
+    storage->is_own_ = false;
     storage->origin_ = std::move(origin);
     storage->owner_ = std::move(owner);
     return storage;
 }
 
+void Storage::make_writable() {
+    if (!read_only_) {
+        return;
+    }
+    std::byte* const own = process_allocator().allocate(byte_count_);
+    std::copy_n(data_, byte_count_, own);
+    data_ = own;
+    is_own_ = true;
+    read_only_ = false;
+    origin_.clear();
+}
+
 Storage::~Storage() {
-    if (owner_ == nullptr && data_ != nullptr) {
+    if (is_own_ && data_ != nullptr) {
         process_allocator().release(data_, byte_count_);
     }
 }

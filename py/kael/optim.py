@@ -1,0 +1,262 @@
+"""Optimizers: ``kael.optim.AdamW(model.parameters(), lr=3e-4)``. Names and formulas are PyTorch's.
+
+    optimizer = kael.optim.AdamW(model.train().parameters(), lr=3e-4)
+    for ids, targets in batches:
+        optimizer.zero_grad()
+        loss = kael.cross_entropy(model(ids), targets)
+        loss.backward()
+        kael.optim.clip_grad_norm_(optimizer.parameters(), 1.0)
+        optimizer.step()
+
+A step is one pass over memory in the library, the same bits for any number of threads. Parameters must be
+contiguous float32 or float64 tensors in writable memory (:meth:`kael.GPT.train`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from kael import _checks
+from kael._apply import apply, apply_in_place
+from kael._errors import Error
+from kael._tensor import Tensor
+
+__all__ = ["SGD", "Adam", "AdamW", "CosineSchedule", "Optimizer", "clip_grad_norm_"]
+
+Parameters = Iterable[Tensor] | Iterable[dict[str, Any]]
+
+
+class Optimizer:
+    """What all optimizers share. ``param_groups`` are dictionaries with ``"params"`` and the options of the
+    group, which may be changed between steps (``group["lr"] = ...``). One thread at a time.
+    """
+
+    def __init__(self, params: Parameters, defaults: dict[str, Any]) -> None:
+        given = list(params)
+        groups = given if given and isinstance(given[0], dict) else [{"params": given}]
+        self.param_groups: list[dict[str, Any]] = []
+        #: For each parameter, in the order of :meth:`parameters`, what the optimizer remembers.
+        self.state: list[dict[str, Any]] = []
+        seen: set[int] = set()
+        for group in groups:
+            unknown = group.keys() - defaults.keys() - {"params"}
+            if unknown:
+                raise Error(f"unknown options {sorted(unknown)}, expected some of {sorted(defaults)}")
+            tensors = [_parameter(index, tensor) for index, tensor in enumerate(group["params"])]
+            for tensor in tensors:
+                if id(tensor) in seen:
+                    raise Error("a parameter is given twice")
+                seen.add(id(tensor))
+            self.param_groups.append({**defaults, **group, "params": tensors})
+            self.state.extend({} for _ in tensors)
+        if not self.state:
+            raise Error("no parameters are given")
+
+    def parameters(self) -> list[Tensor]:
+        """The parameters of all groups, in order."""
+        return [tensor for group in self.param_groups for tensor in group["params"]]
+
+    def zero_grad(self) -> None:
+        """Clears the gradients: sets them to None."""
+        for tensor in self.parameters():
+            tensor.grad = None
+
+    def step(self) -> None:
+        """Changes every parameter that has a gradient."""
+        states = iter(self.state)
+        for group in self.param_groups:
+            for tensor in group["params"]:
+                state = next(states)
+                gradient = tensor.grad
+                if gradient is not None:
+                    self._step(tensor, _contiguous(gradient), state, group)
+
+    def _step(self, tensor: Tensor, gradient: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
+        raise Error(f"{type(self).__name__} has no step of its own")
+
+    def state_dict(self) -> dict[str, Any]:
+        """What :meth:`load_state_dict` takes: options of the groups, and the state of each parameter by its
+        number. Tensors are shared, not copied.
+        """
+        return {
+            "param_groups": [
+                {name: value for name, value in group.items() if name != "params"}
+                for group in self.param_groups
+            ],
+            "state": [dict(state) for state in self.state],
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Goes on where the optimizer of ``state`` was: as many groups, and parameters of the same shapes."""
+        groups, states = state["param_groups"], state["state"]
+        if len(groups) != len(self.param_groups) or len(states) != len(self.state):
+            raise Error(
+                f"the state is of {len(groups)} groups and {len(states)} parameters, expected "
+                f"{len(self.param_groups)} and {len(self.state)}"
+            )
+        for index, (tensor, remembered) in enumerate(zip(self.parameters(), states, strict=True)):
+            for name, value in remembered.items():
+                if isinstance(value, Tensor) and value.shape != tensor.shape:
+                    raise Error(
+                        f"the state {name!r} of parameter {index} has shape {list(value.shape)}, expected "
+                        f"{list(tensor.shape)}"
+                    )
+        for group, options in zip(self.param_groups, groups, strict=True):
+            group.update(options)
+        self.state = [dict(remembered) for remembered in states]
+
+
+def _parameter(index: int, tensor: Any) -> Tensor:
+    if not isinstance(tensor, Tensor):
+        raise TypeError(f"parameter {index} must be a kael.Tensor, not {type(tensor).__name__}")
+    if not tensor.is_leaf:
+        raise Error(f"parameter {index} is the result of {tensor.grad_fn}, expected a leaf")
+    return tensor
+
+
+def _contiguous(tensor: Tensor) -> Tensor:
+    return tensor.contiguous()  # type: ignore[attr-defined,no-any-return]
+
+
+def _zeros_like(tensor: Tensor) -> Tensor:
+    return tensor.detach().clone().mul_(0.0)  # type: ignore[attr-defined,no-any-return]
+
+
+def _rate(name: str, value: Any, least: float = 0.0, below: float = math.inf) -> float:
+    number = float(_checks.number(name, value))
+    if not least <= number < below:
+        raise Error(f"{name} is {value}, expected {least:g} to less than {below:g}")
+    return number
+
+
+class SGD(Optimizer):
+    """Gradient descent, with momentum where that is not 0."""
+
+    def __init__(
+        self, params: Parameters, lr: float = 1e-3, momentum: float = 0.0, weight_decay: float = 0.0
+    ) -> None:
+        defaults = {
+            "lr": _rate("lr", lr),
+            "momentum": _rate("momentum", momentum),
+            "weight_decay": _rate("weight_decay", weight_decay),
+        }
+        super().__init__(params, defaults)
+
+    def _step(self, tensor: Tensor, gradient: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
+        velocity = None
+        if group["momentum"]:
+            if not state:
+                state["momentum_buffer"] = _zeros_like(tensor)
+            velocity = state["momentum_buffer"]
+        options = (float(group[name]) for name in ("lr", "momentum", "weight_decay"))
+        apply_in_place("sgd_step_", tensor, gradient, velocity, *options)
+
+
+class Adam(Optimizer):
+    """Adam; ``weight_decay`` is added to the gradient."""
+
+    _decoupled = False
+
+    def __init__(
+        self,
+        params: Parameters,
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0.0,
+    ) -> None:
+        beta_1, beta_2 = betas
+        defaults = {
+            "lr": _rate("lr", lr),
+            "betas": (_rate("betas[0]", beta_1, below=1.0), _rate("betas[1]", beta_2, below=1.0)),
+            "eps": _rate("eps", eps),
+            "weight_decay": _rate("weight_decay", weight_decay),
+        }
+        super().__init__(params, defaults)
+
+    def _step(self, tensor: Tensor, gradient: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
+        if not state:
+            state.update(step=0, exp_avg=_zeros_like(tensor), exp_avg_sq=_zeros_like(tensor))
+        state["step"] += 1
+        apply_in_place(
+            "adam_step_",
+            tensor,
+            gradient,
+            state["exp_avg"],
+            state["exp_avg_sq"],
+            state["step"],
+            float(group["lr"]),
+            *map(float, group["betas"]),
+            float(group["eps"]),
+            float(group["weight_decay"]),
+            self._decoupled,
+        )
+
+
+class AdamW(Adam):
+    """Adam with decoupled decay: parameters shrink by ``lr * weight_decay`` of themselves at each step."""
+
+    _decoupled = True
+
+    def __init__(
+        self,
+        params: Parameters,
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 1e-2,
+    ) -> None:
+        super().__init__(params, lr, betas, eps, weight_decay)
+
+
+class CosineSchedule:
+    """Sets the learning rate of every group before each step: from 0 up to the group's own in
+    ``warmup_steps``, then down half a cosine to ``final_share`` of it at ``total_steps``, where it stays.
+
+        schedule = CosineSchedule(optimizer, warmup_steps=100, total_steps=5000, final_share=0.1)
+        ...
+        optimizer.step()
+        schedule.step()
+    """
+
+    def __init__(
+        self, optimizer: Optimizer, warmup_steps: int, total_steps: int, final_share: float = 0.0
+    ) -> None:
+        self._warmup = _checks.integer("warmup_steps", warmup_steps, 0, _checks.INT64_MAX)
+        self._total = _checks.integer("total_steps", total_steps, 1, _checks.INT64_MAX)
+        if self._warmup >= self._total:
+            raise Error(f"warmup_steps is {warmup_steps}, expected less than total_steps, {total_steps}")
+        self._final = _rate("final_share", final_share)
+        self._optimizer = optimizer
+        self._peaks = [float(group["lr"]) for group in optimizer.param_groups]
+        self.steps = 0
+        self._apply()
+
+    def share(self, steps: int) -> float:
+        """Of the group's own rate, for the step after ``steps`` steps."""
+        if steps < self._warmup:
+            return (steps + 1) / self._warmup
+        way = min((steps - self._warmup) / (self._total - self._warmup), 1.0)
+        return self._final + (1.0 - self._final) * (1.0 + math.cos(math.pi * way)) / 2.0
+
+    def step(self) -> None:
+        """To be called after each step of the optimizer."""
+        self.steps += 1
+        self._apply()
+
+    def _apply(self) -> None:
+        for group, peak in zip(self._optimizer.param_groups, self._peaks, strict=True):
+            group["lr"] = peak * self.share(self.steps)
+
+
+def clip_grad_norm_(parameters: Iterable[Tensor], max_norm: float) -> float:
+    """Scales the gradients of the parameters so that their L2 norm together is at most ``max_norm``, and
+    returns what it was. Gradients whose norm is not finite are left as they are.
+    """
+    gradients = [gradient for gradient in (tensor.grad for tensor in parameters) if gradient is not None]
+    limit = float(_checks.number("max_norm", max_norm))
+    if not gradients:
+        return 0.0
+    return float(apply("clip_grad_norm", gradients, limit).item())
