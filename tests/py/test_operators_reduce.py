@@ -237,7 +237,7 @@ def test_variances_far_from_zero_are_exact():
     assert far.var(correction=0).item() == pytest.approx((100_000**2 - 1) / 12, rel=1e-10)
 
 
-def test_logsumexp_and_softmax_at_infinity():
+def test_kb049_kb050_logsumexp_and_softmax_at_infinity():
     infinity = math.inf
     for values, expected in (
         ([-infinity, -infinity], -infinity),

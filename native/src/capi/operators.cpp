@@ -34,6 +34,7 @@ kael::Argument argument_of(const kael_argument& given, const std::string& operat
         KAEL_CHECK(given.tensors != nullptr || given.count == 0,
                    operation << ": the tensors of argument " << position << " are null");
         std::vector<kael::Tensor> tensors;
+        tensors.reserve(static_cast<std::size_t>(given.count));
         for (std::int64_t i = 0; i < given.count; ++i) {
             tensors.push_back(tensor_of(given.tensors[i], operation, position));
         }
@@ -72,6 +73,7 @@ kael_status kael_apply(const char* name, int64_t name_length, const kael_argumen
         KAEL_CHECK(results != nullptr || capacity <= 0, "the argument results is null");
         KAEL_REQUIRE(count);
         std::vector<kael::Argument> values;
+        values.reserve(static_cast<std::size_t>(argument_count));
         for (int64_t i = 0; i < argument_count; ++i) {
             values.push_back(
                 argument_of(arguments[i], applied.name, static_cast<std::size_t>(i) + 1));
@@ -81,6 +83,7 @@ kael_status kael_apply(const char* name, int64_t name_length, const kael_argumen
         KAEL_CHECK(made <= capacity,
                    applied.name << ": " << made << " results, and room for " << capacity);
         std::vector<std::unique_ptr<kael_tensor>> handles;
+        handles.reserve(tensors.size());
         for (const kael::Tensor& tensor : tensors) {
             handles.push_back(std::make_unique<kael_tensor>(kael_tensor{tensor}));
         }

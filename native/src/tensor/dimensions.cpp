@@ -19,6 +19,7 @@ int wrap_dimension(const Tensor& x, int dimension, const std::string& name) {
 std::vector<int> wrap_dimensions(const Tensor& x, const std::vector<int>& dimensions,
                                  const std::string& name) {
     std::vector<int> wrapped;
+    wrapped.reserve(dimensions.size());
     for (const int dimension : dimensions) {
         wrapped.push_back(wrap_dimension(x, dimension, name));
     }

@@ -140,6 +140,7 @@ std::vector<Input> make_inputs(const ElementwiseRow& row, std::span<const Operan
 void run(const Computation& plan, const std::vector<Input>& inputs, const Tensor& target,
          bool in_place) {
     std::vector<Elements> elements;
+    elements.reserve(inputs.size());
     for (const Input& input : inputs) {
         elements.emplace_back(input.tensor, target.shape());
     }

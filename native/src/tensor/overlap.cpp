@@ -29,6 +29,7 @@ bool has_distinct_elements(const Tensor& tensor) {
     }
     const Layout layout = coalesce(tensor.shape(), tensor.strides());
     std::vector<std::pair<std::int64_t, std::int64_t>> dimensions; // stride, size
+    dimensions.reserve(layout.shape.size());
     for (std::size_t i = 0; i < layout.shape.size(); ++i) {
         dimensions.emplace_back(layout.strides[i], layout.shape[i]);
     }

@@ -96,64 +96,113 @@ constexpr DType kDTypeOf = std::is_same_v<T, float>          ? DType::float32
                            : std::is_same_v<T, std::int64_t> ? DType::int64
                                                              : DType::boolean;
 
-// One result for each row, of the type that the reduction finishes with. The elements are read as
-// T, rounded to `common` before.
+// Reduces rows whose elements are read as T, rounded to `common` before, to one result each.
 template <typename T, typename Reduction>
-Tensor reduce_rows(const Rows& rows, DType common, const Reduction& reduction) {
+class RowReducer {
+public:
     using State = typename Reduction::State;
-    using Finished = decltype(reduction.finish(State{}, 0));
+    using Finished = decltype(Reduction{}.finish(State{}, 0));
     using Stored = std::conditional_t<std::is_same_v<Finished, bool>, std::uint8_t, Finished>;
-    Tensor result = Tensor::empty(rows.shape, kDTypeOf<Finished>);
-    if (rows.rows == 0) {
-        return result;
+
+    RowReducer(const Rows& rows, DType common, const Reduction& reduction)
+        : rows_(rows), common_(common), reduction_(reduction), elements_(rows.tensor),
+          result_(Tensor::empty(rows.shape, kDTypeOf<Finished>)),
+          out_(reinterpret_cast<Stored*>(result_.storage()->data())) {}
+
+    [[nodiscard]] Tensor run() const {
+        if (rows_.length == 0) {
+            std::fill(out_, out_ + rows_.rows, finish(State{}));
+        } else if (rows_.length <= kBlock) {
+            reduce_short();
+        } else {
+            reduce_long();
+        }
+        return result_;
     }
-    const std::int64_t pieces = std::max<std::int64_t>((rows.length + kPiece - 1) / kPiece, 1);
-    const std::int64_t groups = (rows.rows + kRows - 1) / kRows;
-    // bool has a vector of its own kind, which threads could not write side by side.
-    struct Part {
-        State state;
-    };
-    std::vector<Part> parts(static_cast<std::size_t>(rows.rows * pieces));
-    const Elements elements(rows.tensor);
-    const std::int64_t unit_elements =
-        std::min(rows.rows, kRows) * std::min(std::max<std::int64_t>(rows.length, 1), kPiece);
-    parallel_for(
-        0, groups * pieces, kGrain / unit_elements, [&](std::int64_t begin, std::int64_t end) {
-            BlockReader reader(elements, rows.tensor.data_ptr_raw(), common, kDTypeOf<T>);
-            for (std::int64_t unit = begin; unit < end && rows.length > 0; ++unit) {
-                const std::int64_t first_row = unit / pieces * kRows;
-                const std::int64_t last_row = std::min(first_row + kRows, rows.rows);
-                const std::int64_t piece = unit % pieces;
-                std::array<Pairwise<Reduction>, kRows> sums;
-                for_each_block(piece * kPiece, std::min((piece + 1) * kPiece, rows.length),
-                               [&](std::int64_t first, std::int64_t count) {
-                                   for (std::int64_t row = first_row; row < last_row; ++row) {
-                                       const T* const block = reinterpret_cast<const T*>(
-                                           reader.read(row * rows.length + first, count));
-                                       sums[static_cast<std::size_t>(row - first_row)].add(
-                                           reduction, reduction.block(block, count, first));
-                                   }
-                               });
-                for (std::int64_t row = first_row; row < last_row; ++row) {
-                    parts[static_cast<std::size_t>(row * pieces + piece)].state =
-                        sums[static_cast<std::size_t>(row - first_row)].total(reduction);
+
+private:
+    [[nodiscard]] Stored finish(const State& state) const {
+        return static_cast<Stored>(reduction_.finish(state, rows_.length));
+    }
+
+    [[nodiscard]] BlockReader reader() const {
+        return {elements_, rows_.tensor.data_ptr_raw(), common_, kDTypeOf<T>};
+    }
+
+    // Several rows to a block.
+    void reduce_short() const {
+        const std::int64_t together = kBlock / rows_.length;
+        parallel_for(0, rows_.rows, kGrain / rows_.length,
+                     [&](std::int64_t begin, std::int64_t end) {
+                         BlockReader reader = this->reader();
+                         for (std::int64_t first = begin; first < end; first += together) {
+                             const std::int64_t count = std::min(together, end - first);
+                             const T* block = reinterpret_cast<const T*>(
+                                 reader.read(first * rows_.length, count * rows_.length));
+                             for (std::int64_t row = first; row < first + count; ++row) {
+                                 out_[row] = finish(reduction_.block(block, rows_.length, 0));
+                                 block += rows_.length;
+                             }
+                         }
+                     });
+    }
+
+    // Several blocks to a row, and maybe several threads.
+    void reduce_long() const {
+        const std::int64_t pieces = (rows_.length + kPiece - 1) / kPiece;
+        const std::int64_t groups = (rows_.rows + kRows - 1) / kRows;
+        // bool has a vector of its own kind, which threads could not write side by side.
+        struct Part {
+            State state;
+        };
+        std::vector<Part> parts(static_cast<std::size_t>(rows_.rows * pieces));
+        const std::int64_t unit_elements =
+            std::min(rows_.rows, kRows) * std::min(rows_.length, kPiece);
+        parallel_for(
+            0, groups * pieces, kGrain / unit_elements, [&](std::int64_t begin, std::int64_t end) {
+                BlockReader reader = this->reader();
+                for (std::int64_t unit = begin; unit < end; ++unit) {
+                    const std::int64_t first_row = unit / pieces * kRows;
+                    const std::int64_t last_row = std::min(first_row + kRows, rows_.rows);
+                    const std::int64_t piece = unit % pieces;
+                    std::array<Pairwise<Reduction>, kRows> sums;
+                    reduce_piece(reader, first_row, last_row, piece, sums);
+                    for (std::int64_t row = first_row; row < last_row; ++row) {
+                        parts[static_cast<std::size_t>(row * pieces + piece)].state =
+                            sums[static_cast<std::size_t>(row - first_row)].total(reduction_);
+                    }
                 }
-            }
-        });
-    Stored* const out = reinterpret_cast<Stored*>(result.storage()->data());
-    for (std::int64_t row = 0; row < rows.rows; ++row) {
-        State state{};
-        if (rows.length > 0) {
+            });
+        for (std::int64_t row = 0; row < rows_.rows; ++row) {
             Pairwise<Reduction> sum;
             for (std::int64_t piece = 0; piece < pieces; ++piece) {
-                sum.add(reduction, parts[static_cast<std::size_t>(row * pieces + piece)].state);
+                sum.add(reduction_, parts[static_cast<std::size_t>(row * pieces + piece)].state);
             }
-            state = sum.total(reduction);
+            out_[row] = finish(sum.total(reduction_));
         }
-        out[row] = static_cast<Stored>(reduction.finish(state, rows.length));
     }
-    return result;
-}
+
+    // One piece of the rows from `first_row` on, block for block side by side.
+    void reduce_piece(BlockReader& reader, std::int64_t first_row, std::int64_t last_row,
+                      std::int64_t piece, std::array<Pairwise<Reduction>, kRows>& sums) const {
+        const std::int64_t end = std::min((piece + 1) * kPiece, rows_.length);
+        for_each_block(piece * kPiece, end, [&](std::int64_t first, std::int64_t count) {
+            for (std::int64_t row = first_row; row < last_row; ++row) {
+                const T* const block =
+                    reinterpret_cast<const T*>(reader.read(row * rows_.length + first, count));
+                sums[static_cast<std::size_t>(row - first_row)].add(
+                    reduction_, reduction_.block(block, count, first));
+            }
+        });
+    }
+
+    const Rows& rows_;
+    DType common_;
+    const Reduction& reduction_;
+    Elements elements_;
+    Tensor result_;
+    Stored* out_;
+};
 
 template <typename T, typename Reduction>
 Tensor reduce_as(const std::string& name, const Tensor& x, const Over& over, DType result,
@@ -162,7 +211,7 @@ Tensor reduce_as(const std::string& name, const Tensor& x, const Over& over, DTy
     KAEL_CHECK(!Reduction::kNeedsElements || rows.length > 0,
                name << ": no element to choose from, in a tensor of shape "
                     << to_string(x.shape()));
-    return reduce_rows<T>(rows, x.dtype(), reduction).to(result);
+    return RowReducer<T, Reduction>(rows, x.dtype(), reduction).run().to(result);
 }
 
 // make(T{}) is the reduction of floats of type T.
