@@ -37,9 +37,9 @@ from kael._tokenizer import BpeTokenizer
 __version__ = package_version()
 del package_version
 
-from kael import optim  # noqa: E402, F401  # which needs the operators
-
 globals().update(_operators.FUNCTIONS)
+
+from kael import nn, optim  # noqa: E402, F401  # which use the functions
 
 __all__ = [
     "GPT",

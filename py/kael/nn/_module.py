@@ -1,0 +1,191 @@
+"""Modules: what has parameters, and modules below it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Self
+
+from kael import _autograd, _checks
+from kael._errors import Error
+from kael._tensor import Tensor
+
+
+def Parameter(data: Tensor, requires_grad: bool = True) -> Tensor:  # as in PyTorch
+    """The tensor as a leaf that requires a gradient: what a module takes for a parameter of its own."""
+    if not isinstance(data, Tensor):
+        raise TypeError(f"a parameter must be a kael.Tensor, not {type(data).__name__}")
+    return data.detach().requires_grad_(_checks.flag("requires_grad", requires_grad))
+
+
+class Module:
+    """A part of a network. A subclass assigns parameters and other modules to attributes in ``__init__`` and
+    computes in ``forward``; calling the module calls ``forward``.
+
+    A parameter is a leaf tensor that requires a gradient when it is assigned; other tensors that belong to
+    the state come by :meth:`register_buffer`. One thread at a time may change a module, any number may call
+    it.
+    """
+
+    training: bool
+
+    def __init__(self) -> None:
+        object.__setattr__(self, "_parameters", {})
+        object.__setattr__(self, "_buffers", {})
+        object.__setattr__(self, "_modules", {})
+        object.__setattr__(self, "training", True)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        tables = self.__dict__
+        if "_parameters" not in tables:
+            raise Error(f"call super().__init__() before {type(self).__name__}.{name} is assigned")
+        for table in (tables["_parameters"], tables["_buffers"], tables["_modules"]):
+            table.pop(name, None)
+        tables.pop(name, None)
+        if isinstance(value, Module):
+            tables["_modules"][name] = value
+        elif isinstance(value, Tensor) and value.is_leaf and value.requires_grad:
+            tables["_parameters"][name] = value
+        else:
+            object.__setattr__(self, name, value)
+
+    def __getattr__(self, name: str) -> Any:
+        for table in ("_parameters", "_buffers", "_modules"):
+            found = self.__dict__.get(table, {})
+            if name in found:
+                return found[name]
+        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+
+    def __delattr__(self, name: str) -> None:
+        for table in ("_parameters", "_buffers", "_modules"):
+            if self.__dict__[table].pop(name, None) is not None:
+                return
+        object.__delattr__(self, name)
+
+    def __dir__(self) -> list[str]:
+        names = [name for table in ("_parameters", "_buffers", "_modules") for name in self.__dict__[table]]
+        return [*super().__dir__(), *names]
+
+    def register_buffer(self, name: str, tensor: Tensor) -> None:
+        """A tensor that is no parameter but part of :meth:`state_dict`."""
+        if not isinstance(tensor, Tensor):
+            raise TypeError(f"buffer {name!r} must be a kael.Tensor, not {type(tensor).__name__}")
+        setattr(self, name, None)
+        del self.__dict__[name]
+        self.__dict__["_buffers"][name] = tensor
+
+    def forward(self, *arguments: Any, **options: Any) -> Any:
+        """What the module computes."""
+        raise Error(f"{type(self).__name__} has no forward()")
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        return self.forward(*arguments, **options)
+
+    # -- What there is below
+
+    def children(self) -> Iterator[Module]:
+        """The modules that are attributes of this one."""
+        return iter(self.__dict__["_modules"].values())
+
+    def named_modules(self, prefix: str = "") -> Iterator[tuple[str, Module]]:
+        """This module and all below it, each once, with their paths (``"layers.0"``)."""
+        seen: set[int] = set()
+        waiting: list[tuple[str, Module]] = [(prefix, self)]
+        while waiting:
+            name, module = waiting.pop()
+            if id(module) in seen:
+                continue
+            seen.add(id(module))
+            yield name, module
+            below = [(f"{name}.{key}" if name else key, child) for key, child in module._modules.items()]
+            waiting.extend(reversed(below))
+
+    def modules(self) -> Iterator[Module]:
+        """The modules of :meth:`named_modules`."""
+        return (module for _, module in self.named_modules())
+
+    def _named_tensors(self, *tables: str) -> Iterator[tuple[str, Tensor]]:
+        for name, module in self.named_modules():
+            for table in tables:
+                for key, tensor in module.__dict__[table].items():
+                    yield (f"{name}.{key}" if name else key), tensor
+
+    def named_parameters(self) -> Iterator[tuple[str, Tensor]]:
+        """Every parameter once, also one that several modules share, under its first path."""
+        seen: set[int] = set()
+        for name, tensor in self._named_tensors("_parameters"):
+            if id(tensor) not in seen:
+                seen.add(id(tensor))
+                yield name, tensor
+
+    def parameters(self) -> Iterator[Tensor]:
+        """The tensors of :meth:`named_parameters`."""
+        return (tensor for _, tensor in self.named_parameters())
+
+    # -- State
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Parameters and buffers by path, without their record: :func:`kael.save_safetensors` takes it. The
+        tensors share the module's memory.
+        """
+        return {name: tensor.detach() for name, tensor in self._named_tensors("_parameters", "_buffers")}
+
+    def load_state_dict(self, state: Mapping[str, Tensor], strict: bool = True) -> None:
+        """Copies values into parameters and buffers. With ``strict`` both must have the same names; shapes
+        must always be the same. Nothing is changed when something does not fit.
+        """
+        own = dict(self._named_tensors("_parameters", "_buffers"))
+        missing, surplus = sorted(own.keys() - state.keys()), sorted(state.keys() - own.keys())
+        if _checks.flag("strict", strict) and (missing or surplus):
+            raise Error(f"the state does not fit: missing {missing}, surplus {surplus}")
+        for name in own.keys() & state.keys():
+            if state[name].shape != own[name].shape:
+                raise Error(
+                    f"the state of {name!r} has shape {list(state[name].shape)}, expected "
+                    f"{list(own[name].shape)}"
+                )
+        with _autograd.no_grad():
+            for name in own.keys() & state.keys():
+                own[name].copy_(state[name])  # type: ignore[attr-defined]
+
+    def train(self, mode: bool = True) -> Self:
+        """Training mode for this module and all below it, or evaluation mode."""
+        wanted = _checks.flag("mode", mode)
+        for module in self.modules():
+            object.__setattr__(module, "training", wanted)
+        return self
+
+    def eval(self) -> Self:
+        """Evaluation mode: dropout does nothing."""
+        return self.train(False)
+
+    def zero_grad(self) -> None:
+        """Sets the gradient of every parameter to None."""
+        for tensor in self.parameters():
+            tensor.grad = None
+
+    def to(self, dtype: str) -> Self:
+        """Replaces parameters and buffers of floats by copies of another float dtype. An optimizer that has
+        the former ones must be made anew.
+        """
+        copies: dict[int, Tensor] = {}
+        for module in self.modules():
+            for table in ("_parameters", "_buffers"):
+                tensors = module.__dict__[table]
+                for key, tensor in tensors.items():
+                    if tensor.dtype in ("float32", "float64", "float16", "bfloat16"):
+                        if id(tensor) not in copies:
+                            copy = tensor.detach().to(dtype)  # type: ignore[attr-defined]
+                            copies[id(tensor)] = copy.requires_grad_(table == "_parameters")
+                        tensors[key] = copies[id(tensor)]
+        return self
+
+    def extra_repr(self) -> str:
+        """What stands between the parentheses for a module without others below it."""
+        return ""
+
+    def __repr__(self) -> str:
+        below = [f"({name}): {module!r}" for name, module in self._modules.items()]
+        if not below:
+            return f"{type(self).__name__}({self.extra_repr()})"
+        lines = "\n".join(below).replace("\n", "\n  ")
+        return f"{type(self).__name__}(\n  {lines}\n)"
