@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 from collections.abc import Sequence
 
-from .arguments import PROGRAM, parse
+from . import signals
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the program and returns its exit code."""
-    for number in (signal.SIGTERM, signal.SIGINT):  # until the server runs and has its own
-        signal.signal(number, lambda *_: sys.exit(0))
+    signals.end_the_process()  # before the imports, which take their time
+    from .arguments import PROGRAM, parse
+
     options = parse(arguments)
     try:
         from .command import run

@@ -1,25 +1,50 @@
 """The command line's arguments.
 
-Reading them takes the standard library alone, so that help and mistakes are answered before anything is
-installed or built: ``python3 -m server.arguments`` answers those two and does nothing else.
+Reading them takes the standard library alone, so that what they alone decide is answered before anything is
+installed or built: ``python3 -m server.arguments``, in a checkout, answers help, version and mistakes, and
+does nothing else.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-EXIT_USAGE = 2
+from . import __version__
+
+EXIT_FAILED, EXIT_USAGE = 1, 2
 
 PROGRAM = "kael-server" if __package__ == "kael_server" else f"python -m {__package__}"
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """The options in ``arguments``, or else in the process's own. Ends the program after ``--help`` (0), and
-    with one line on standard error where they are wrong (EXIT_USAGE)."""
-    return _parser().parse_args(arguments)
+    with one line on standard error where they are wrong (EXIT_USAGE) or name what is not there (EXIT_FAILED).
+    """
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    lacking = None if options.version else _lacking(options)
+    if lacking is not None:
+        parser.exit(EXIT_FAILED, f"{PROGRAM}: {lacking}\n")
+    return options
+
+
+def _lacking(options: argparse.Namespace) -> str | None:
+    """What the options name that is not there."""
+    if options.device != "cpu":
+        return f"--device: {options.device!r} is not available in this build, expected 'cpu'"
+    if options.data is not None and not os.path.isdir(options.data):
+        name = options.data if options.data.isprintable() else ascii(options.data)
+        return f"--data: {name} is no folder, expected one with a model: models are not downloaded by name"
+    return None
+
+
+def version_line(kael_version: str) -> str:
+    """What ``--version`` prints."""
+    return f"kael-server {__version__}, kael {kael_version}"
 
 
 class _Parser(argparse.ArgumentParser):
@@ -86,4 +111,5 @@ def _parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
-    parse(sys.argv[1:])
+    if parse(sys.argv[1:]).version:
+        print(version_line(__version__))  # in a checkout, both packages have the version of the file VERSION

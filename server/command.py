@@ -18,12 +18,12 @@ from tornado.netutil import bind_sockets
 
 import kael
 
-from . import __version__, logs
+from . import logs
 from .app import KaelApplication, load_app
-from .arguments import PROGRAM
+from .arguments import EXIT_FAILED, PROGRAM, version_line
 from .serve import SHUTDOWN_SECONDS, serve, start, stop
 
-EXIT_DONE, EXIT_FAILED = 0, 1
+EXIT_DONE = 0
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ class Failure(Exception):
 def run(options: argparse.Namespace) -> int:
     """Does what ``arguments.parse`` has read and returns the exit code."""
     if options.version:
-        print(f"kael-server {__version__}, kael {kael.__version__}")
+        print(version_line(kael.__version__))
         return EXIT_DONE
     try:
         return _run(options)

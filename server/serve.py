@@ -17,6 +17,7 @@ from tornado.ioloop import IOLoop
 
 from .app import KaelApplication
 from .request import MAX_BODY_BYTES
+from .signals import ENDING
 
 log = logging.getLogger(__name__)
 
@@ -32,8 +33,6 @@ BREATH_SECONDS = 1.0
 _NO_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _NOTHING = 0  # as IOLoop.READ
 
-_SIGNALS = (signal.SIGTERM, signal.SIGINT)
-
 
 async def serve(app: KaelApplication, sockets: list[socket.socket], when_ready: Callable[[], None]) -> bool:
     """Serves on listening sockets until SIGTERM or SIGINT, then ends what runs. False when the worker did not
@@ -48,7 +47,7 @@ async def serve(app: KaelApplication, sockets: list[socket.socket], when_ready: 
             os._exit(1)
         loop.call_soon_threadsafe(ending.set)
 
-    for number in _SIGNALS:
+    for number in ENDING:
         # Not the loop's own way, which tells of a signal in a turn of the loop: that may be what hangs.
         signal.signal(number, end)
     when_ready()

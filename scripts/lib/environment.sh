@@ -3,6 +3,24 @@
 # build/<preset> (the library). What it says goes to stderr, one line a step; a step's whole output is in build/log/.
 set -euo pipefail
 
+# ---- Signals ----
+
+# end_by_signal NUMBER: passes the signal on to the step that runs, waits for its end and ends the script, with
+# $interrupted_status where the script has one. A second signal does not wait. Without traps, bash would drop a SIGINT
+# that comes while it waits for a program which then ends by itself, and go on.
+end_by_signal() {
+  local job
+  trap - INT TERM HUP
+  for job in $(jobs -p); do
+    kill "-$1" -- "-$job" || kill "$job" || : # a step has a process group of its own, what watches it has none
+  done 2>/dev/null
+  wait
+  exit "${interrupted_status:-$((128 + $1))}"
+}
+trap 'end_by_signal 1' HUP
+trap 'end_by_signal 2' INT
+trap 'end_by_signal 15' TERM
+
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd -P)
 venv_python=$root/.venv/bin/python
 logs=$root/build/log
@@ -27,39 +45,49 @@ show_help() {
   esac
 }
 
-# answer_early MODULE ARGUMENT...: MODULE, which the bare Python can run, answers --help or what is wrong with the arguments
-# (status 2) before anything is installed or built. A machine without a usable Python finds out later.
+# answer_early MODULE ARGUMENT...: MODULE, which the bare Python can run, answers --help and the like (status 0), or what is
+# wrong (1 and 2), before anything is installed or built. A machine without a usable Python finds out later.
 answer_early() {
   local answer status=0
   is_recent_python python3 || return 0
-  answer=$(in_root env "PYTHONPATH=$root" python3 -m "$@") || status=$?
-  [ $status != 2 ] || exit 2
-  [ -z "$answer" ] || { printf '%s\n' "$answer"; exit 0; }
+  answer=$(env "PYTHONPATH=$root" python3 -P -m "$@" 2>&1) || status=$?
+  case $status in
+    0) [ -z "$answer" ] || { printf '%s\n' "$answer"; exit 0; } ;;
+    1 | 2) say "$answer"; exit $status ;;
+  esac
 }
 
-# watch_step LOG: once a second, the seconds passed and the last line of LOG, over one another in one line of the terminal.
+# watch_step LOG: the seconds passed and the last line of LOG: on a terminal once a second, over one another in one line;
+# elsewhere a line now and then, for logs of CI and containers.
+progress_seconds=30
 watch_step() {
-  local last
-  while sleep 1; do
+  local last next=$progress_seconds
+  while sleep 1 >/dev/null 2>&1; do # it outlives this loop for a moment and must not hold a reader of stderr
     last=$(tail -n 1 "$1" | tr -d '[:cntrl:]')
-    printf '\r\033[K  %d s  %.68s' "$SECONDS" "$last" >&2
+    if [ -t 2 ]; then
+      printf '\r\033[K  %d s  %.68s' "$SECONDS" "$last" >&2
+    elif [ "$SECONDS" -ge "$next" ]; then
+      printf '  %d s  %.68s\n' "$SECONDS" "$last" >&2
+      next=$((SECONDS + progress_seconds))
+    fi
   done
 }
 
-# try_step LOG TEXT COMMAND...: says TEXT, keeps the command's output in build/log/LOG.txt, returns its status. A terminal
-# shows how far the command is.
+# try_step LOG TEXT COMMAND...: says TEXT, keeps the command's output in build/log/LOG.txt, returns its status, and shows
+# how far a long command is. The command runs beside the script, in a process group of its own, so that a signal ends it.
 watcher=''
 try_step() {
   local log=$logs/$1.txt status=0
   say "$2"
   shift 2
   : >"$log"
-  if [ -t 2 ]; then
-    SECONDS=0
-    watch_step "$log" 9>&- &
-    watcher=$!
-  fi
-  "$@" >"$log" 2>&1 </dev/null || status=$?
+  SECONDS=0
+  watch_step "$log" 9>&- &
+  watcher=$!
+  set -m
+  "$@" >"$log" 2>&1 </dev/null &
+  set +m
+  wait $! || status=$?
   end_watch
   return $status
 }
@@ -67,7 +95,7 @@ end_watch() {
   [ -n "$watcher" ] || return 0
   { kill "$watcher" && wait "$watcher"; } 2>/dev/null || : # killed, or gone before: it has ended
   watcher=''
-  printf '\r\033[K' >&2
+  [ ! -t 2 ] || printf '\r\033[K' >&2
 }
 trap end_watch EXIT
 
@@ -140,7 +168,15 @@ need_packages() {
 # ---- Python: .venv with pinned requirements ----
 
 is_recent_python() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; }
-has_python() { is_recent_python "$venv_python"; }
+
+# Without the record of a finished installation it may be half made. A check that was killed says nothing about it.
+has_python() {
+  local status=0
+  compgen -G "$root/.venv/installed-*.txt" >/dev/null || return 1
+  is_recent_python "$venv_python" || status=$?
+  [ $status -le 128 ] || fail "$venv_python was ended by a signal (status $status)"
+  return $status
+}
 
 # need_python serve|test: what the server needs to run; or that and what the tests need.
 need_python() {
@@ -153,8 +189,9 @@ need_python() {
     rm -rf "$root/.venv"
     step venv "Creating the Python environment .venv" python3 -m venv "$root/.venv"
   fi
-  # The copy made after the last installation says what is there.
+  # The copy made after the last installation says what is there; while one runs there is none.
   if ! cmp -s "$root/$requirements" "$root/.venv/installed-$1.txt"; then
+    rm -f "$root"/.venv/installed-*.txt
     step pip "Installing Python packages from $requirements" \
       "$venv_python" -m pip install --disable-pip-version-check --no-input --require-hashes -r "$root/$requirements"
     cp "$root/$requirements" "$root/.venv/installed-$1.txt"
@@ -163,7 +200,17 @@ need_python() {
 }
 
 # exec_python ARGUMENT...: becomes the environment's interpreter; kael and the server are found whatever the current folder is.
-exec_python() { exec env "PYTHONPATH=$root/py:$root${PYTHONPATH:+:$PYTHONPATH}" "$venv_python" -P "$@"; }
+exec_python() {
+  exec env ${block_signals:+"$block_signals"} "PYTHONPATH=$root/py:$root${PYTHONPATH:+:$PYTHONPATH}" "$venv_python" -P "$@"
+}
+
+# exec_program MODULE ARGUMENT...: the same for a program of ours, which lets SIGINT and SIGTERM come when it can handle
+# them: until then they wait, where this system's env can make them.
+exec_program() {
+  local block_signals=--block-signal=INT,TERM
+  env "$block_signals" true 2>/dev/null || block_signals=''
+  exec_python -m "$@"
+}
 
 # ---- The library ----
 

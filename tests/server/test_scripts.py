@@ -7,6 +7,7 @@ import pty
 import re
 import select
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -14,6 +15,8 @@ import time
 import pytest
 from server_live import SECONDS
 from server_process import ROOT, environment
+
+from server import __version__
 
 SCRIPTS = [
     path
@@ -66,13 +69,61 @@ def test_help_is_answered_before_anything_is_installed_or_built(checkout):
 
 
 def test_a_wrong_argument_is_refused_before_anything_is_installed_or_built(checkout):
-    for script, argument in (("serve", "--prot"), ("format", "--chekc"), ("verify", "asna")):
+    for script, argument in (
+        ("serve", "--prot"),
+        ("format", "--chekc"),
+        ("verify", "asna"),
+        ("test", "--pyton"),
+    ):
         result = run(checkout / "scripts" / script, argument, cwd="/")
         assert (result.returncode, result.stdout) == (2, ""), script
         assert argument in result.stderr
         assert result.stderr.count("\n") == 1
     assert not (checkout / ".venv").exists()
     assert os.listdir(checkout / "build") == ["log"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "named"),
+    [
+        (["--data", "absent"], 1, "absent is no folder"),
+        (["--device", "cuda"], 1, "cuda"),
+        (["--version"], 0, f"kael-server {__version__}, kael {__version__}"),
+    ],
+)
+def test_what_arguments_alone_decide_is_answered_before_the_build(checkout, arguments, code, named):
+    (checkout / "current").mkdir()
+    result = run(checkout / "scripts/serve", *arguments, cwd=checkout / "current")
+    assert result.returncode == code
+    said, silent = (result.stdout, result.stderr) if code == 0 else (result.stderr, result.stdout)
+    assert named in said
+    assert (said.count("\n"), silent) == (1, "")
+    assert os.listdir(checkout / "build") == ["log"]
+
+
+def test_a_folder_is_looked_for_from_where_the_server_is_started(checkout):
+    (checkout / "current" / "model").mkdir(parents=True)
+    with open(checkout / "scripts/lib/environment.sh", "a") as library:
+        library.write("prepare() { say preparing; exit 0; }\n")
+    result = run(checkout / "scripts/serve", "--data", "model", cwd=checkout / "current")
+    assert result.stderr == "preparing\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "passed_on"),
+    [
+        (["-k", "name", "--lf"], "-k name --lf"),
+        (["--", "--lf"], "--lf"),
+        (["--server", "--", "--lf"], "tests/server --lf"),
+        (["tests/py/test_x.py", "--server"], "tests/server tests/py/test_x.py"),
+        (["--", "--server"], "--server"),
+    ],
+)
+def test_arguments_of_pytest_are_passed_on(checkout, arguments, passed_on):
+    with open(checkout / "scripts/lib/environment.sh", "a") as library:
+        library.write('prepare() { :; }\nexec_python() { echo "$*"; }\n')
+    result = run(checkout / "scripts/test", *arguments)
+    assert (result.returncode, result.stdout) == (0, f"-m pytest {passed_on}\n")
 
 
 def test_the_help_of_the_bench_has_every_flag():
@@ -111,6 +162,103 @@ def test_the_first_start_is_announced_once_and_before_it_begins(checkout, tmp_pa
         "Updating the list of system packages",
         "Installing system packages: no-such-tool",
     ]
+
+
+def test_half_an_environment_is_made_again(checkout):
+    (checkout / ".venv/bin").mkdir(parents=True)
+    (checkout / ".venv/bin/python").symlink_to(sys.executable)  # and no pip, as after an early Ctrl-C
+    (checkout / "server/requirements.txt").write_text("")
+    stubs = 'step() { say "$2"; mkdir -p "$root/.venv/bin"; ln -sf "$(command -v python3)" "$venv_python"; }'
+    made = shell(checkout, f"{stubs}\nneed_python serve; need_python serve")
+    assert made.returncode == 0, made.stderr
+    assert made.stderr.splitlines()[1:] == [
+        "Creating the Python environment .venv",
+        "Installing Python packages from server/requirements.txt",
+    ]
+
+
+def test_an_environment_is_not_whole_while_packages_are_installed(checkout):
+    (checkout / ".venv/bin").mkdir(parents=True)
+    (checkout / ".venv/bin/python").symlink_to(sys.executable)
+    (checkout / ".venv/installed-serve.txt").write_text("what was pinned before\n")
+    (checkout / "server/requirements.txt").write_text("")
+    ended = shell(checkout, "step() { exit 9; }\nhas_python || exit 8\nneed_python serve")
+    assert ended.returncode == 9
+    assert shell(checkout, "has_python").returncode == 1
+
+
+def test_a_check_that_is_killed_leaves_the_environment(checkout):
+    python = checkout / ".venv/bin/python"
+    python.parent.mkdir(parents=True)
+    python.write_text("#!/bin/sh\nkill -KILL $$\n")
+    python.chmod(0o755)
+    (checkout / ".venv/installed-serve.txt").write_text("")
+    result = shell(checkout, "step() { say making; }\nneed_python serve")
+    assert result.returncode == 1
+    assert "ended by a signal" in result.stderr
+    assert "making" not in result.stderr
+    assert python.exists()
+
+
+SIGNALS = [signal.SIGINT, signal.SIGTERM]
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_signal_is_not_lost_behind_a_program_that_ends_by_itself(checkout, number):
+    # As Ctrl-C does: the signal goes to the script and to what it waits for.
+    command = f"sh -c 'trap : INT TERM; kill -{int(number)} 0'\necho went on"
+    result = shell(checkout, command, start_new_session=True)
+    assert (result.returncode, result.stdout, result.stderr) == (128 + number, "", "")
+    result = shell(checkout, f"interrupted_status=0\n{command}", start_new_session=True)
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_signal_ends_the_step_that_runs(checkout, number):
+    for name in ("started", "never"):
+        os.mkfifo(checkout / name)
+    command = f"step demo 'Making it' sh -c 'echo >{checkout}/started; cat {checkout}/never'; echo went on"
+    with subprocess.Popen(
+        ["bash", "-c", f". {checkout}/scripts/lib/environment.sh\n{command}"],
+        env=ENVIRONMENT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        (checkout / "started").read_text()
+        process.send_signal(number)
+        assert process.communicate(timeout=SECONDS) == ("", "Making it\n")
+        assert process.returncode == 128 + number
+    with pytest.raises(OSError, match="No such device"):  # nobody reads it any more
+        os.open(checkout / "never", os.O_WRONLY | os.O_NONBLOCK)
+
+
+@pytest.mark.skipif(
+    run("env", "--block-signal=INT", "true").returncode != 0, reason="this system's env cannot block signals"
+)
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_signal_before_the_server_can_handle_it_ends_it(checkout, number):
+    python = checkout / ".venv/bin/python"
+    python.parent.mkdir(parents=True)
+    python.write_text(f'#!/bin/sh\nkill -{int(number)} $$\nexec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    result = shell(checkout, "exec_program server --port nonsense")
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
+
+
+def test_without_a_terminal_a_long_step_says_now_and_then_how_far_it_is(checkout):
+    os.mkfifo(checkout / "go-on")
+    command = f"progress_seconds=1; step demo 'Making it' sh -c 'echo half; cat {checkout}/go-on'"
+    with subprocess.Popen(
+        ["bash", "-c", f". {checkout}/scripts/lib/environment.sh\n{command}"],
+        env=ENVIRONMENT,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stderr.readline() == "Making it\n"
+        assert re.fullmatch(r"  \d+ s  half\n", process.stderr.readline())
+        (checkout / "go-on").write_text("")
+        assert process.wait(SECONDS) == 0
 
 
 def test_without_a_terminal_a_step_is_one_line(checkout):

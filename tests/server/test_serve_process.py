@@ -79,6 +79,26 @@ def test_a_signal_ends_an_idle_server_with_0(checkpoint, number):
         assert "Traceback" not in server.stderr
 
 
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_signal_during_the_imports_ends_it_with_0(tmp_path, number):
+    # A module that takes whatever comes out of an import for a missing package, when the signal comes.
+    (tmp_path / "tornado.py").write_text(
+        "import os\n"
+        f"try:\n    os.kill(os.getpid(), {int(number)})\n"
+        "except BaseException:\n    raise ModuleNotFoundError(name='tornado')\n"
+        "raise SystemExit('the signal did nothing')\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-m", "server"],
+        env=server_process.environment((tmp_path, server_process.ROOT, server_process.ROOT / "py")),
+        cwd=server_process.ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
+
+
 def test_a_signal_ends_a_stream_with_what_there_is(slow_checkpoint):
     with server_process.serve("--data", slow_checkpoint) as server:
         client = server.begin("x" * 8, max_tokens=512, stream=True, details=True, top_k=1)
