@@ -29,6 +29,7 @@ def test_the_limit_is_what_the_prompt_may_take():
 def test_a_body_larger_than_the_limit_is_rejected_before_parsing(server):
     answer = server.post(b"x" * (MAX_BODY_BYTES + 1))
     assert (answer.status, answer.json) == (413, TOO_LARGE)
+    assert answer.headers["X-Request-Id"]
     assert answer.headers["Connection"] == "close"  # T05
     assert server.counts() == {"rejected": 1}
     assert server.generator.metrics.in_flight == 0

@@ -37,6 +37,7 @@ def test_an_exhausted_server_answers_429_and_recovers(serve):  # B077, B079
         assert refused.status == 429
         assert refused.json == {"error": "the model is busy"}
         assert refused.headers["Retry-After"] == "1"
+        assert refused.headers["X-Request-Id"]
     model.step(2)
     assert read_response(first).status == 200
     first.close()
