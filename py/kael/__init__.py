@@ -39,7 +39,7 @@ del package_version
 
 globals().update(_operators.FUNCTIONS)
 
-from kael import nn, optim  # noqa: E402, F401  # which use the functions
+from kael import data, nn, optim  # noqa: E402, F401  # which use the functions
 
 __all__ = [
     "GPT",

@@ -245,6 +245,9 @@ FUNCTIONS: dict[str, Signature] = {
     ),
     "kael_operator_count": _kept(None, Int64Pointer),
     "kael_operator_name": _kept(_STATUS, c_int64, POINTER(TextPointer), Int64Pointer),
+    # Data sets
+    "kael_idx_images": _released(_STATUS, c_void_p, c_int64, c_char_p, c_int64, POINTER(_tensor)),
+    "kael_idx_labels": _released(_STATUS, c_void_p, c_int64, c_char_p, c_int64, POINTER(_tensor)),
     # Gradients
     "kael_set_grad_enabled": _kept(None, c_uint8),
     "kael_grad_enabled": _kept(c_uint8),

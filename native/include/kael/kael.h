@@ -207,6 +207,17 @@ KAEL_API kael_status kael_apply(const char* name, int64_t name_length,
 KAEL_API void kael_operator_count(int64_t* count);
 KAEL_API kael_status kael_operator_name(int64_t index, const char** name, int64_t* name_length);
 
+/* ---- Data sets
+ * ---------------------------------------------------------------------------------------------------
+ */
+
+/* uint8 [images, rows, columns] of the bytes of an IDX file of images, and uint8 [labels] of one of
+ * labels. `origin` names the file in errors. */
+KAEL_API kael_status kael_idx_images(const void* bytes, int64_t byte_count, const char* origin,
+                                     int64_t origin_length, kael_tensor** images);
+KAEL_API kael_status kael_idx_labels(const void* bytes, int64_t byte_count, const char* origin,
+                                     int64_t origin_length, kael_tensor** labels);
+
 /* ---- Gradients
  * ---------------------------------------------------------------------------------------------------
  */

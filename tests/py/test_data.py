@@ -1,0 +1,70 @@
+"""MNIST's IDX files from Python."""
+
+from __future__ import annotations
+
+import gzip
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import kael
+
+MNIST = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "mnist"
+
+
+def images_file(array):
+    return struct.pack(">4B3I", 0, 0, 8, 3, *array.shape) + array.tobytes()
+
+
+@pytest.fixture
+def array():
+    return np.arange(24, dtype=np.uint8).reshape(2, 3, 4)
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_images_come_from_plain_and_packed_files(tmp_path, array, pack):
+    path = tmp_path / "images"
+    path.write_bytes(pack(images_file(array)))
+    images = kael.data.read_idx_images(path)
+    assert images.dtype == "uint8"
+    np.testing.assert_array_equal(images.numpy(), array)
+
+
+def test_labels_come_from_files(tmp_path):
+    path = tmp_path / "labels"
+    path.write_bytes(struct.pack(">4BI", 0, 0, 8, 1, 3) + bytes([5, 0, 9]))
+    assert kael.data.read_idx_labels(str(path)).tolist() == [5, 0, 9]
+
+
+def test_what_is_no_such_file_is_named(tmp_path, array):
+    path = tmp_path / "images"
+    with pytest.raises(kael.Error, match=f"there is no file {path}") as caught:
+        kael.data.read_idx_images(path)
+    assert caught.value.code is kael.ErrorCode.NOT_FOUND
+    path.write_bytes(images_file(array)[:-1])
+    with pytest.raises(
+        kael.Error, match=rf"{path} has 39 bytes, expected 40 for images of shape \[2, 3, 4\]"
+    ):
+        kael.data.read_idx_images(path)
+    with pytest.raises(
+        kael.Error, match="begins with 0x00000803, expected 0x00000801, an IDX file of labels"
+    ):
+        kael.data.read_idx_labels(path)
+    path.write_bytes(gzip.compress(images_file(array))[:-9])
+    with pytest.raises(kael.Error, match=f"{path} is a damaged gzip file"):
+        kael.data.read_idx_images(path)
+    with pytest.raises(kael.Error, match=f"cannot read {tmp_path}: Is a directory"):
+        kael.data.read_idx_images(tmp_path)
+    with pytest.raises(TypeError, match="path"):
+        kael.data.read_idx_images(3)
+
+
+@pytest.mark.skipif(not MNIST.is_dir(), reason=f"MNIST is not there ({MNIST})")
+def test_mnist_is_read():
+    images = kael.data.read_idx_images(MNIST / "t10k-images-idx3-ubyte.gz")
+    labels = kael.data.read_idx_labels(MNIST / "t10k-labels-idx1-ubyte.gz")
+    assert images.shape == (10_000, 28, 28)
+    assert labels[:5].tolist() == [7, 2, 1, 0, 4]
+    assert 33.7 < images.float().mean().item() < 33.9
