@@ -50,34 +50,34 @@ class LineWriter(logging.Handler):
     def __init__(self, descriptor: int) -> None:
         super().__init__()
         self._descriptor = descriptor
-        self._lines: queue.Queue[bytes | None] = queue.Queue(WAITING_LINES)
+        # A queue whose put may come in the middle of another: what is collected then may log, too.
+        self._lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._dropped = 0
         # A daemon: while nobody reads, it never ends.
         self._thread = threading.Thread(target=self._write_lines, name="kael-log", daemon=True)
         self._thread.start()
 
     def emit(self, record: logging.LogRecord) -> None:
+        if self._lines.qsize() >= WAITING_LINES:
+            self._dropped += 1
+            return
         try:
             line = self._line(record)
-            self._report_dropped()
-            self._lines.put_nowait(line)
-        except queue.Full:
-            self._dropped += 1
         except Exception:
             self.handleError(record)
+            return
+        self._report_dropped()
+        self._lines.put(line)
 
     def _line(self, record: logging.LogRecord) -> bytes:
         return f"{self.format(record)}\n".encode(errors="backslashreplace")
 
     def _report_dropped(self) -> None:
         if self._dropped:
-            text = "%d lines are missing here: standard error was not read"
-            self._lines.put_nowait(
-                self._line(
-                    logging.LogRecord(__name__, logging.WARNING, __file__, 0, text, (self._dropped,), None)
-                )
-            )
+            text = "%d lines are missing here: standard error did not take them"
+            record = logging.LogRecord(__name__, logging.WARNING, __file__, 0, text, (self._dropped,), None)
             self._dropped = 0
+            self._lines.put(self._line(record))
 
     def _write_lines(self) -> None:
         while (line := self._lines.get()) is not None:
@@ -99,10 +99,7 @@ class LineWriter(logging.Handler):
         """Waits for the lines that are left, but not for long."""
         super().close()
         if self._thread.is_alive():
-            try:
-                with self.lock:
-                    self._report_dropped()
-                self._lines.put(None, timeout=CLOSE_SECONDS)
-            except queue.Full:
-                return
+            with self.lock:
+                self._report_dropped()
+            self._lines.put(None)
             self._thread.join(CLOSE_SECONDS)

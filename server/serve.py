@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import itertools
 import logging
-import os
-import signal
 import socket
 from collections.abc import Callable
 from typing import Any
@@ -15,9 +12,9 @@ from typing import Any
 from tornado.httpserver import HTTPServer
 from tornado.ioloop import IOLoop
 
+from . import signals
 from .app import KaelApplication
 from .request import MAX_BODY_BYTES
-from .signals import ENDING
 
 log = logging.getLogger(__name__)
 
@@ -40,16 +37,7 @@ async def serve(app: KaelApplication, sockets: list[socket.socket], when_ready: 
     server = start(app, sockets)
     ending = asyncio.Event()
     loop = asyncio.get_running_loop()
-    signals = itertools.count(1)
-
-    def end(*_: object) -> None:
-        if next(signals) > 1:
-            os._exit(1)
-        loop.call_soon_threadsafe(ending.set)
-
-    for number in ENDING:
-        # Not the loop's own way, which tells of a signal in a turn of the loop: that may be what hangs.
-        signal.signal(number, end)
+    signals.watch(lambda: loop.call_soon_threadsafe(ending.set))
     when_ready()
     await ending.wait()
     log.info("shutting down")
