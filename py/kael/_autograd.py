@@ -9,7 +9,7 @@ import contextlib
 from collections.abc import Sequence
 from typing import Any
 
-from kael import _checks, _debug, _signatures
+from kael import _callbacks, _checks, _hooks, _signatures
 from kael._errors import Error
 from kael._library import check_status, native
 from kael._tensor import Tensor, _HandlePointer
@@ -87,11 +87,12 @@ def backward(
     flags = _flags(retain_graph, create_graph)
     status = native().released.kael_backward(roots, gradients, 1, flags)
     del kept, also_kept
-    _debug.raise_failure_of_trace()
+    _callbacks.raise_failure()
     check_status(status)
 
 
 Tensor.backward = backward  # type: ignore[attr-defined]
+Tensor.register_hook = _hooks.register_hook  # type: ignore[attr-defined]
 
 
 def grad(
@@ -115,14 +116,14 @@ def grad(
     flags = _flags(retain_graph, create_graph)
     if _checks.flag("allow_unused", allow_unused):
         flags |= _signatures.ALLOW_UNUSED
-    results = Tensor._filled_or_none(
-        len(wanted),
-        lambda out: native().released.kael_grad(
-            roots, gradients, len(roots), wanted, len(wanted), flags, out
-        ),
-    )
+
+    def walk(out: Any) -> int:
+        status = native().released.kael_grad(roots, gradients, len(roots), wanted, len(wanted), flags, out)
+        _callbacks.raise_failure()
+        return int(status)
+
+    results = Tensor._filled_or_none(len(wanted), walk)
     del kept, also_kept, kept_too
-    _debug.raise_failure_of_trace()
     return tuple(results)
 
 

@@ -4,10 +4,9 @@ the operator that made the first NaN (docs/debugging.md).
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
-from kael import _checks, _signatures
+from kael import _callbacks, _checks, _signatures
 from kael._library import answered_text, check_status, native, text_of
 from kael._tensor import Tensor
 
@@ -35,24 +34,13 @@ def _tensor(tensor: Any) -> Tensor:
 # ---- The trace
 
 
-class _Failures(threading.local):
-    """What the receiver of a trace raised, until the walk that called it is over."""
-
-    first: BaseException | None = None
-
-
-_failures = _Failures()
 _receive: Any = None
 
 
 def _on_line(line: Any, length: int, _: Any) -> None:
     receive = _receive
-    if receive is None or _failures.first is not None:
-        return
-    try:
-        receive(text_of(line, length))
-    except BaseException as error:
-        _failures.first = error
+    if receive is not None and not _callbacks.have_failed():
+        _callbacks.note_failure(lambda: receive(text_of(line, length)))
 
 
 _callback = _signatures.TraceCallback(_on_line)  # the only one, so that none is freed while it may be called
@@ -76,13 +64,6 @@ def set_backward_trace(output: Any) -> None:
         raise TypeError(f"output must be a file, a callable or None, not {type(output).__name__}")
     _receive = receive
     check_status(native().kept.kael_set_backward_trace(_callback, None))
-
-
-def raise_failure_of_trace() -> None:
-    """At the end of a walk: raises what the receiver of its trace raised."""
-    failure, _failures.first = _failures.first, None
-    if failure is not None:
-        raise failure
 
 
 # ---- Anomalies

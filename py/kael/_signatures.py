@@ -71,6 +71,7 @@ class TokenRingHandle(Structure):
 TokenCallback = CFUNCTYPE(c_int32, c_void_p, c_int64)
 StopCallback = CFUNCTYPE(c_uint8, c_void_p)
 ReleaseCallback = CFUNCTYPE(None, c_void_p)
+GradientCallback = CFUNCTYPE(c_int32, POINTER(TensorHandle), POINTER(POINTER(TensorHandle)), c_void_p)
 TraceCallback = CFUNCTYPE(None, POINTER(c_char), c_int64, c_void_p)
 
 
@@ -257,6 +258,11 @@ FUNCTIONS: dict[str, Signature] = {
     "kael_tensor_grad": _kept(_STATUS, _tensor, POINTER(_tensor)),
     "kael_tensor_set_grad": _kept(_STATUS, _tensor, _tensor),
     "kael_tensor_detach": _kept(_STATUS, _tensor, POINTER(_tensor)),
+    "kael_tensor_share": _kept(_STATUS, _tensor, POINTER(_tensor)),
+    "kael_tensor_add_hook": _kept(
+        _STATUS, _tensor, GradientCallback, ReleaseCallback, c_void_p, Int64Pointer
+    ),
+    "kael_tensor_remove_hook": _kept(_STATUS, _tensor, c_int64),
     "kael_backward": _released(_STATUS, POINTER(_tensor), POINTER(_tensor), c_int64, c_int32),
     "kael_grad": _released(
         _STATUS,

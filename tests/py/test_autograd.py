@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
+import weakref
 
 import numpy as np
 import pytest
@@ -283,3 +284,79 @@ def test_anomaly_detection_names_the_operator_and_ends_with_its_scope():
             bad.sqrt().sum().backward()
     finally:
         kael.set_anomaly_detection(False)
+
+
+# ---- Hooks
+
+
+def test_a_hook_sees_and_replaces_the_gradient(x):
+    y = x * 2.0
+    seen = []
+    handle = y.register_hook(lambda gradient: seen.append(gradient.tolist()))
+    other = y.register_hook(lambda gradient: gradient * 10.0)
+    (y * 5.0).sum().backward(retain_graph=True)
+    assert seen == [[5.0, 5.0]]
+    assert x.grad.tolist() == [100.0, 100.0]
+    handle.remove()
+    handle.remove()
+    other.remove()
+    x.grad = None
+    (y * 5.0).sum().backward()
+    assert len(seen) == 1
+    assert x.grad.tolist() == [10.0, 10.0]
+
+
+def test_a_hook_on_a_leaf_sees_the_sum_of_its_gradients(x):
+    seen = []
+    x.register_hook(lambda gradient: seen.append(gradient.tolist()))
+    (x * x + x).sum().backward()
+    assert seen == [[3.0, 5.0]]
+
+
+def test_what_a_hook_raises_ends_the_walk_and_is_raised(x):
+    def fail(gradient):
+        raise ValueError("mine")
+
+    y = x * 2.0
+    y.register_hook(fail)
+    with pytest.raises(ValueError, match="mine"):
+        y.sum().backward(retain_graph=True)
+    assert x.grad is None
+    with pytest.raises(ValueError, match="mine"):
+        kael.grad(y.sum(), x)
+    (x * 2.0).sum().backward()
+    assert x.grad.tolist() == [2.0, 2.0]
+
+
+def test_a_hook_that_answers_something_else_is_an_error(x):
+    y = x * 2.0
+    handle = y.register_hook(lambda gradient: 3)
+    with pytest.raises(TypeError, match=r"a hook must return a kael\.Tensor or None, not int"):
+        y.sum().backward(retain_graph=True)
+    handle.remove()
+    y.register_hook(lambda gradient: kael.zeros(3))
+    with pytest.raises(kael.Error, match=r"a hook answered with a gradient of shape \[3\]"):
+        y.sum().backward()
+    with pytest.raises(kael.Error, match="a hook on the gradient of a tensor that needs none"):
+        kael.zeros(2).register_hook(print)
+    with pytest.raises(TypeError, match="hook must be callable, not int"):
+        x.register_hook(3)
+
+
+def test_a_hook_is_let_go_with_the_graph(x):
+    class Hook:
+        def __call__(self, gradient):
+            return None
+
+    hook = Hook()
+    gone = weakref.ref(hook)
+    y = x * 2.0
+    y.register_hook(hook)
+    del hook
+    loss = y.sum()
+    del y
+    loss.backward()
+    assert gone() is not None
+    del loss
+    gc.collect()
+    assert gone() is None

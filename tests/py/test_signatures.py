@@ -31,6 +31,7 @@ CALLBACKS = {
     "kael_stop_callback": _signatures.StopCallback,
     "kael_release_callback": _signatures.ReleaseCallback,
     "kael_trace_callback": _signatures.TraceCallback,
+    "kael_gradient_callback": _signatures.GradientCallback,
 }
 NUMBERS = {
     "int32_t": ctypes.c_int32,

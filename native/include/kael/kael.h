@@ -138,7 +138,8 @@ KAEL_API kael_status kael_tensor_from_bytes(kael_dtype dtype, const int64_t* sha
                                             const void* bytes, int64_t byte_count,
                                             kael_tensor** tensor);
 
-/* Called once, when the last tensor on borrowed memory is gone, on whatever thread that is. */
+/* Called once, when what was handed over with `user_data` is used no more, on whatever thread that
+ * is. */
 typedef void (*kael_release_callback)(void* user_data);
 
 /*
@@ -245,6 +246,25 @@ KAEL_API kael_status kael_tensor_set_grad(kael_tensor* tensor, const kael_tensor
 
 /* The same memory without a record, in a new handle. */
 KAEL_API kael_status kael_tensor_detach(const kael_tensor* tensor, kael_tensor** detached);
+
+/* Another handle of the same tensor. */
+KAEL_API kael_status kael_tensor_share(const kael_tensor* tensor, kael_tensor** shared);
+
+/*
+ * Gets a gradient, a handle that becomes its own, on the thread that walks; may write a handle that
+ * the library frees to *replacement, and the walk goes on with that gradient. 0; anything else ends
+ * the walk with KAEL_CALLBACK_FAILED.
+ */
+typedef int32_t (*kael_gradient_callback)(kael_tensor* gradient, kael_tensor** replacement,
+                                          void* user_data);
+/* Calls `hook` with the gradient of the tensor in every backward pass, before anything else sees
+ * it. `release`, which may be NULL, is called when the hook can be called no more, and when this
+ * fails. */
+KAEL_API kael_status kael_tensor_add_hook(const kael_tensor* tensor, kael_gradient_callback hook,
+                                          kael_release_callback release, void* user_data,
+                                          int64_t* number);
+/* Removing twice does nothing. */
+KAEL_API kael_status kael_tensor_remove_hook(const kael_tensor* tensor, int64_t number);
 
 typedef int32_t kael_backward_flags;
 enum {

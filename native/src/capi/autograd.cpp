@@ -37,6 +37,24 @@ kael::autograd::BackwardOptions options_of(kael_backward_flags flags, kael_backw
             .create_graph = (flags & KAEL_CREATE_GRAPH) != 0};
 }
 
+// Releases what a hook was given when its last copy goes.
+std::shared_ptr<void> keep(void* user_data, kael_release_callback release) {
+    return {user_data, [release](void* data) {
+                if (release != nullptr) {
+                    release(data);
+                }
+            }};
+}
+
+kael::Tensor call_hook(kael_gradient_callback hook, void* user_data, const kael::Tensor& gradient) {
+    kael_tensor* replacement = nullptr;
+    const int32_t answer = hook(new kael_tensor{gradient}, &replacement, user_data);
+    const std::unique_ptr<kael_tensor> owned(replacement);
+    KAEL_CHECK_AS(kael::ErrorCode::callback_failed, answer == 0,
+                  "a hook on a gradient answered " << answer << ", expected 0");
+    return owned != nullptr ? owned->tensor : kael::Tensor();
+}
+
 } // namespace
 
 extern "C" {
@@ -96,6 +114,35 @@ kael_status kael_tensor_detach(const kael_tensor* tensor, kael_tensor** detached
         KAEL_REQUIRE(tensor);
         KAEL_REQUIRE(detached);
         *detached = new kael_tensor{tensor->tensor.detach()};
+    });
+}
+
+kael_status kael_tensor_share(const kael_tensor* tensor, kael_tensor** shared) {
+    return kael::capi::guard([&] {
+        KAEL_REQUIRE(tensor);
+        KAEL_REQUIRE(shared);
+        *shared = new kael_tensor{tensor->tensor};
+    });
+}
+
+kael_status kael_tensor_add_hook(const kael_tensor* tensor, kael_gradient_callback hook,
+                                 kael_release_callback release, void* user_data, int64_t* number) {
+    return kael::capi::guard([&] {
+        const std::shared_ptr<void> kept = keep(user_data, release);
+        KAEL_REQUIRE(tensor);
+        KAEL_REQUIRE(hook);
+        KAEL_REQUIRE(number);
+        *number = static_cast<int64_t>(kael::autograd::add_gradient_hook(
+            tensor->tensor, [hook, kept](const kael::Tensor& gradient) {
+                return call_hook(hook, kept.get(), gradient);
+            }));
+    });
+}
+
+kael_status kael_tensor_remove_hook(const kael_tensor* tensor, int64_t number) {
+    return kael::capi::guard([&] {
+        KAEL_REQUIRE(tensor);
+        kael::autograd::remove_gradient_hook(tensor->tensor, static_cast<std::uint64_t>(number));
     });
 }
 
