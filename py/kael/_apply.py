@@ -13,7 +13,7 @@ from kael._library import native
 from kael._tensor import Tensor
 
 _NONE, _TENSOR, _TENSORS, _BOOL, _INTEGER, _REAL, _INTEGERS = range(len(_signatures.ARGUMENT_KINDS))
-_INT64 = range(-(2**63), 2**63)
+INT64 = range(-(2**63), 2**63)
 
 
 def apply(name: str, *arguments: Any) -> Tensor:
@@ -68,7 +68,7 @@ def _pack(name: str, position: int, value: Any, packed: _signatures.Argument) ->
         packed.kind = _BOOL
         packed.integer = int(value)
     elif isinstance(value, (int, np.integer)):
-        if int(value) not in _INT64:
+        if int(value) not in INT64:
             raise Error(f"{name}: {_checks.short(int(value))} is outside the range of int64")
         packed.kind = _INTEGER
         packed.integer = int(value)

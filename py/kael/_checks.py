@@ -20,6 +20,9 @@ INT64_MAX = 2**63 - 1
 UINT64_MAX = 2**64 - 1
 INT32_MAX = 2**31 - 1
 
+# How many lists of token ids may stand in one another before it is not worth looking further.
+_DEEPEST_IDS = 8
+
 
 def integer(name: str, value: Any, low: int, high: int) -> int:
     """``value`` as an int in [low, high]. A bool is not an integer here."""
@@ -119,7 +122,7 @@ def token_ids(name: str, ids: Any, ranks: tuple[int, ...] = (1,)) -> np.ndarray:
         raise TypeError(f"{name} must be token ids, not {_kind(ids)}: encode the text first")
     if not hasattr(ids, "__array__"):
         ids = _listed(name, ids)
-        _refuse_bools(name, ids)
+        _refuse_bools(name, ids, _DEEPEST_IDS)
     try:
         array = np.asarray(ids)
     except ValueError:
@@ -166,12 +169,14 @@ def _listed(name: str, ids: Any) -> Any:
         raise TypeError(f"{name} must be a sequence of token ids, not {_kind(ids)}") from None
 
 
-def _refuse_bools(name: str, ids: Iterable[Any]) -> None:
+def _refuse_bools(name: str, ids: Iterable[Any], depth: int) -> None:
+    if not depth:
+        raise Error(f"{name} has more than {_DEEPEST_IDS} dimensions, or contains itself")
     for item in ids:
         if isinstance(item, (bool, np.bool_)):
             raise TypeError(f"{name} must be integers, not {item!r}")
         if isinstance(item, (list, tuple)):
-            _refuse_bools(name, item)
+            _refuse_bools(name, item, depth - 1)
 
 
 def _kind(value: Any) -> str:

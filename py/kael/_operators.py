@@ -6,13 +6,15 @@ tensor takes the tensor's dtype, unless it is of a higher kind (bool < integer <
 
 from __future__ import annotations
 
+import contextlib
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from kael import _checks, _signatures
-from kael._apply import apply, apply_in_place, apply_view
+from kael._apply import INT64, apply, apply_in_place, apply_view
 from kael._errors import Error
 from kael._tensor import Tensor
 
@@ -96,6 +98,21 @@ _BINARY = {
 }
 
 
+_COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
+
+
+def _beside(tensor: Any, value: Any) -> Any:
+    """``value``; in place of an integer beyond int64, a float that compares with ``tensor`` as it does."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
+        return value
+    if int(value) in INT64 or not isinstance(tensor, Tensor):
+        return value
+    if "float" in tensor.dtype:
+        with contextlib.suppress(OverflowError):
+            return float(value)
+    return math.inf if value > 0 else -math.inf
+
+
 def _define_unary(name: str, meaning: str) -> None:
     def function(x: Any) -> Tensor:
         return apply(name, x)
@@ -115,6 +132,8 @@ def _define_unary(name: str, meaning: str) -> None:
 
 def _define_binary(name: str, meaning: str) -> None:
     def function(x: Any, y: Any) -> Tensor:
+        if name in _COMPARISONS:
+            x, y = _beside(y, x), _beside(x, y)
         return apply(name, x, y)
 
     function.__doc__ = meaning
@@ -139,6 +158,8 @@ _DIVISIONS = {None: "div", "floor": "floor_divide", "trunc": "trunc_divide"}
 
 
 def _division(rounding_mode: str | None) -> str:
+    if rounding_mode is not None and not isinstance(rounding_mode, str):
+        raise TypeError(f"div: rounding_mode must be a str or None, not {type(rounding_mode).__name__}")
     if rounding_mode not in _DIVISIONS:
         raise Error(f"div: rounding_mode is {rounding_mode!r}, expected None, 'floor' or 'trunc'")
     return _DIVISIONS[rounding_mode]
@@ -239,7 +260,6 @@ _SIGNS = {
     "mod": "remainder",
     "pow": "pow",
 }
-_COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 
 
 def _is_operand(value: Any) -> bool:
@@ -269,7 +289,7 @@ def _define_sign(sign: str, name: str) -> None:
 
 def _define_comparison(name: str) -> None:
     def compare(self: Tensor, other: Any) -> Any:
-        return apply(name, self, other) if _is_operand(other) else NotImplemented
+        return apply(name, self, _beside(self, other)) if _is_operand(other) else NotImplemented
 
     compare.__name__ = f"__{name}__"
     method(compare)
@@ -371,6 +391,8 @@ def _squeeze(x: Tensor, dim: int | None = None) -> Tensor:
     """A view without dimension ``dim`` if its size is 1; without ``dim``, without every such dimension."""
     if dim is not None:
         return apply_view("squeeze", x, dimension("squeeze", dim))
+    if not isinstance(x, Tensor):
+        raise TypeError(f"squeeze: argument 1 is {type(x).__name__}, expected a tensor")
     for index in reversed(range(x.ndim)):
         x = apply_view("squeeze", x, index)
     return x

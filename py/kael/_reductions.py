@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from kael import _checks
 from kael._apply import apply
 from kael._operators import dimension, public
@@ -62,9 +64,8 @@ def _norm(x: Tensor, p: float = 2, dim: Dimensions = None, keepdim: bool = False
     """``sum(abs(x) ** p) ** (1 / p)`` of floats. An infinite ``p`` is the largest (or smallest) absolute
     value, 0 the number of elements that are not 0.
     """
-    if isinstance(p, bool) or not isinstance(p, (int, float)):
-        raise TypeError(f"norm: p must be a number, not {type(p).__name__}")
-    return apply("norm", x, float(p), *_over("norm", dim, keepdim))
+    order = p if isinstance(p, (float, np.floating)) else _checks.number("norm: p", p)
+    return apply("norm", x, float(order), *_over("norm", dim, keepdim))
 
 
 @public

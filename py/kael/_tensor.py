@@ -26,6 +26,9 @@ _NUMPY_TYPES: dict[str, np.dtype[Any]] = {
 _ITEM_SIZES = {"bfloat16": 2, **{name: dtype.itemsize for name, dtype in _NUMPY_TYPES.items()}}
 
 
+# Below it, float64 holds every integer.
+_EVERY_INTEGER_BELOW = 2.0**53
+
 _HandlePointer = ctypes.POINTER(_signatures.TensorHandle)
 
 
@@ -307,10 +310,12 @@ def tensor(data: Any, dtype: str | None = None, requires_grad: bool = False) -> 
         array = np.asarray(data)
     except ValueError:
         raise Error("the rows of the data have different lengths") from None
+    if not has_own_type and array.dtype == np.float64:
+        array = _whole_numbers_kept(array, data, dtype)
     array = _checks.of_int64s("the data", array)
     if dtype is None:
         dtype = _natural_dtype(array, has_own_type)
-    made = _from_array(_convert(array, dtype), dtype)
+    made = _rounded_to_bfloat16(array) if dtype == "bfloat16" else _from_array(_convert(array, dtype), dtype)
     return made.requires_grad_() if _checks.flag("requires_grad", requires_grad) else made
 
 
@@ -330,18 +335,47 @@ def _refuse_no_numbers(array: np.ndarray) -> None:
         raise TypeError(f"the data must be numbers, not {array.dtype.name}")
 
 
+def _whole_numbers_kept(array: np.ndarray, data: Any, dtype: str | None) -> np.ndarray:
+    """``array``, which NumPy has made float64 of lists, or what it was made of where that would lose digits
+    of a whole number: it is float64 also for integers that no integer type holds together.
+    """
+    wanted = dtype or "int64"
+    if _NUMPY_TYPES.get(wanted, array.dtype).kind == "f" or not np.any(np.abs(array) >= _EVERY_INTEGER_BELOW):
+        return array
+    items = np.asarray(data, dtype=object)
+    whole = [isinstance(item, (int, np.integer)) for item in items.flat]
+    if all(whole):
+        return items
+    if dtype is None:
+        return array
+    if not all(
+        is_whole or float(item).is_integer() for item, is_whole in zip(items.flat, whole, strict=True)
+    ):
+        raise _not_representable(dtype)
+    return np.array([int(item) for item in items.flat], dtype=object).reshape(items.shape)
+
+
+def _not_representable(dtype: str) -> Error:
+    return Error(f"the data holds a value that {dtype} cannot represent")
+
+
 def _convert(array: np.ndarray, dtype: str) -> np.ndarray:
-    """As the bytes of ``dtype``; those of bfloat16 as uint16."""
+    """In the NumPy type of ``dtype``."""
     _refuse_no_numbers(array)
-    if dtype == "bfloat16":
-        with np.errstate(all="ignore"):
-            return _narrow_to_bfloat16(array.astype(np.float32))
     wanted = _NUMPY_TYPES[dtype]
     with np.errstate(all="ignore"):
         converted = array.astype(wanted)
         if wanted.kind in "biu" and not np.array_equal(converted, array):
-            raise Error(f"the data holds a value that {dtype} cannot represent")
+            raise _not_representable(dtype)
     return converted
+
+
+def _rounded_to_bfloat16(array: np.ndarray) -> Tensor:
+    """NumPy lacks the type, and a way over float32 would round twice: the library converts."""
+    dtype = array.dtype.name
+    if dtype not in _NUMPY_TYPES:
+        dtype = "int64" if np.can_cast(array.dtype, np.int64) else "float64"
+    return _from_array(_convert(array, dtype), dtype).to("bfloat16")  # type: ignore[attr-defined, no-any-return]
 
 
 def _from_array(array: np.ndarray, dtype: str) -> Tensor:
@@ -359,11 +393,3 @@ def _from_array(array: np.ndarray, dtype: str) -> Tensor:
 
 def _widen_bfloat16(bits: Any) -> np.ndarray:
     return (np.asarray(bits, dtype=np.uint32) << np.uint32(16)).view(np.float32)
-
-
-def _narrow_to_bfloat16(values: np.ndarray) -> np.ndarray:
-    """Rounds to nearest, ties to even; NaN stays NaN."""
-    bits = values.view(np.uint32) if values.ndim else values.reshape(1).view(np.uint32).reshape(())
-    rounded = (bits + (np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1)))) >> np.uint32(16)
-    quiet_nan = (bits >> np.uint32(16)) | np.uint32(0x40)
-    return np.where(np.isnan(values), quiet_nan, rounded).astype(np.uint16)

@@ -49,6 +49,10 @@ def wait_for_a_generation(model):
 MODEL = "import kael\nmodel = kael.GPT(vocab_size=256, max_positions=64, layers=1, heads=2, dimension=16)\n"
 
 
+CONTAINS_ITSELF = [1, 2]
+CONTAINS_ITSELF[:] = [CONTAINS_ITSELF, CONTAINS_ITSELF]
+
+
 # ---- Results
 
 
@@ -204,6 +208,7 @@ def test_calls_from_on_token_into_another_model_are_fine(tiny):
         ({"ids": np.array([2**63], np.uint64)}, "outside the range of int64"),
         ({"ids": [[1, 2]]}, "2 dimensions"),
         ({"ids": [[1], [1, 2]]}, "different lengths"),
+        ({"ids": CONTAINS_ITSELF}, "contains itself"),
         ({"stop_tokens": [2**64]}, "stop_tokens holds .*outside the range"),
     ],
 )

@@ -167,3 +167,8 @@ def test_dtypes_change_by_name():
         tensor.to("float8")
     with pytest.raises(TypeError, match="to: dtype must be a str"):
         tensor.to(np.float32)
+
+
+def test_squeeze_of_no_tensor_is_a_type_error():
+    with pytest.raises(TypeError, match="squeeze: argument 1 is int, expected a tensor"):
+        kael.squeeze(3)

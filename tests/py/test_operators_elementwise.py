@@ -221,6 +221,8 @@ def test_division_of_integers_rounds_as_named():
     assert (kael.tensor([7]) / 2).tolist() == [3.5]
     with pytest.raises(kael.Error, match="rounding_mode is 'up', expected None, 'floor' or 'trunc'"):
         x.div(y, rounding_mode="up")
+    with pytest.raises(TypeError, match="div: rounding_mode must be a str or None, not list"):
+        x.div(y, rounding_mode=[])
 
 
 @pytest.mark.parametrize("dtype", layouts.INTEGERS)
@@ -340,6 +342,23 @@ def test_an_integer_that_the_dtype_does_not_hold_is_refused_but_compares():
 
 def test_a_float_beyond_a_narrow_dtype_becomes_infinite():
     assert (kael.tensor([1.0], dtype="float16") + 1e6).tolist() == [math.inf]
+
+
+@pytest.mark.parametrize("number", [2**63, 2**64, -(2**63) - 1, 10**400, -(10**400)])
+def test_an_integer_beyond_int64_compares_and_is_refused_otherwise(number):
+    names = ("eq", "ne", "lt", "le", "gt", "ge")
+    for tensor in (kael.tensor([-(2**63), -1, 0, 2**63 - 1]), kael.tensor([True, False]), kael.tensor([1.5])):
+        for name in names:
+            truth = [getattr(operator, name)(value, number) for value in tensor.tolist()]
+            mirrored = [getattr(operator, name)(number, value) for value in tensor.tolist()]
+            assert getattr(operator, name)(tensor, number).tolist() == truth
+            assert getattr(operator, name)(number, tensor).tolist() == mirrored
+            assert getattr(kael, name)(tensor, number).tolist() == truth
+            assert getattr(kael, name)(number, tensor).tolist() == mirrored
+    assert (kael.tensor([2.0**70], dtype="float64") == 2**70).item()
+    assert (kael.tensor([2**63 - 1, -(2**63)]) == -(2**63)).tolist() == [False, True]
+    with pytest.raises(kael.Error, match="outside the range of int64"):
+        kael.tensor([1]) + number
 
 
 def test_a_number_beside_16_bit_floats_is_rounded_to_compare_and_not_to_compute():

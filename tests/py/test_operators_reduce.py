@@ -290,3 +290,14 @@ def test_wrong_dimensions_are_named():
         x.sum(0, 1)
     with pytest.raises(TypeError, match="max: a dimension must be an integer, not Tensor"):
         x.max(x)
+
+
+def test_the_power_of_a_norm_is_any_number():
+    x = kael.tensor([3.0, 4.0])
+    for p in (2, 2.0, np.float32(2), np.int64(2)):
+        assert x.norm(p=p).item() == 5
+    with pytest.raises(kael.Error, match="norm: p is inf, expected a finite number"):
+        x.norm(p=10**400)
+    for p in (True, "2", [2]):
+        with pytest.raises(TypeError, match="norm: p must be a number"):
+            x.norm(p=p)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import gc
+import math
 import pickle
 import threading
 
@@ -114,6 +115,38 @@ def test_bfloat16_without_an_oracle():
     assert np.isnan(wide[3])
     assert np.isnan(wide[4])
     assert wide[5] == -np.inf
+
+
+@pytest.mark.parametrize("value", [1 + 2**-8 + 2**-40, -(1 + 2**-8 + 2**-40), 2**60 + 2**52 + 1])
+def test_bfloat16_is_rounded_once(value):
+    unit = 2**-7 if isinstance(value, float) else 2**53
+    away = math.copysign(unit, value) + math.copysign(1.0 if isinstance(value, float) else 2.0**60, value)
+    for data in ([value], np.array([value])):
+        assert kael.tensor(data, dtype="bfloat16").item() == away
+
+
+@pytest.mark.parametrize("dtype", ["bool", "float16", "float64", "int16", "uint32", "uint64", "float32"])
+def test_bfloat16_is_made_of_every_dtype(dtype):
+    array = np.array([[0, 1], [1, 0]], dtype)
+    assert kael.tensor(array, dtype="bfloat16").tolist() == array.tolist()
+
+
+@pytest.mark.parametrize("data", [[1, 2**63], [[2**63], [-1]], [2**64, 1]])
+@pytest.mark.parametrize("dtype", [None, "int64"])
+def test_integers_that_no_dtype_holds_together_do_not_become_floats(data, dtype):
+    with pytest.raises(kael.Error, match="outside the range of int64"):
+        kael.tensor(data, dtype=dtype)
+    assert kael.tensor([1, 2**63], dtype="float64").tolist() == [1.0, 2.0**63]
+
+
+def test_integers_beside_floats_keep_their_digits():
+    assert kael.tensor([[2**53 + 1], [0.0]], dtype="int64").tolist() == [[2**53 + 1], [0]]
+    assert kael.tensor([2**53 + 1, 0.5]).dtype == "float32"
+    for data in ([2**53 + 1, 0.5], [2**53 + 1, math.nan], [2**53, math.inf]):
+        with pytest.raises(kael.Error, match="a value that int64 cannot represent"):
+            kael.tensor(data, dtype="int64")
+    with pytest.raises(kael.Error, match="a value that int8 cannot represent"):
+        kael.tensor([2**53 + 1, 0.0], dtype="int8")
 
 
 def test_bfloat16_has_no_numpy_type_but_reads_as_numbers():
