@@ -301,3 +301,22 @@ def test_the_power_of_a_norm_is_any_number():
     for p in (True, "2", [2]):
         with pytest.raises(TypeError, match="norm: p must be a number"):
             x.norm(p=p)
+
+
+@pytest.mark.parametrize("dtype", layouts.FLOATS)
+def test_the_first_nan_is_the_largest_and_the_smallest(dtype):  # KB059, KB061
+    x = kael.tensor([3.0, math.nan, 1.0, 5.0, math.nan], dtype=dtype)
+    assert (x.argmax().item(), x.argmin().item()) == (1, 1)
+    assert math.isnan(x.amax().item())
+    assert math.isnan(x.amin().item())
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int8"])
+def test_sums_of_small_integers_do_not_wrap(dtype):  # KB062
+    total = kael.ones(5000, dtype=dtype).sum()
+    assert (total.dtype, total.item()) == ("int64", 5000)
+
+
+def test_the_mean_of_integers_asks_for_floats():  # KB064
+    with pytest.raises(kael.Error, match="mean: a tensor of dtype int64, expected a floating-point one"):
+        kael.tensor([1, 2]).mean()

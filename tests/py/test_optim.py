@@ -106,7 +106,15 @@ def test_steps_have_the_same_bits_for_any_number_of_threads(threads, threads_res
     assert run(threads) == run(1)
 
 
-def test_clipping_scales_all_gradients_together():
+def test_a_norm_beyond_the_squares_of_float32_is_finite():  # KB058
+    parameters = [kael.tensor([0.0], requires_grad=True) for _ in range(128)]
+    for parameter in parameters:
+        parameter.grad = kael.tensor([1e19])
+    assert kael.optim.clip_grad_norm_(parameters, 1.0) == pytest.approx(1e19 * math.sqrt(128), rel=1e-6)
+    assert parameters[0].grad.item() == pytest.approx(1 / math.sqrt(128), rel=1e-6)
+
+
+def test_clipping_scales_all_gradients_together():  # KB056
     x, y, z = (kael.tensor([0.0], requires_grad=True) for _ in range(3))
     (x * 3.0 + y * 4.0).sum().backward()
     assert kael.optim.clip_grad_norm_([x, y, z], 10.0) == 5.0

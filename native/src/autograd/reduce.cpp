@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -169,8 +170,12 @@ Tensor logsumexp(const Tensor& x, const Over& over) {
     const Tensor result = without_recording([&] { return forward::logsumexp(x, over); });
     return recorded("LogsumexpBackward", x, result, {x, result},
                     [reduced = Reduced(x, over, "logsumexp")](const Backward& context) {
-                        return reduced.spread(context.gradient()) *
-                               exp(context.saved(0) - reduced.spread(context.saved(1)));
+                        // Where all are -infinity none has a share: 0, and not PyTorch's NaN.
+                        const Tensor total = reduced.spread(context.saved(1));
+                        const Tensor shares =
+                            zero_where(eq(total, -std::numeric_limits<double>::infinity()),
+                                       exp(context.saved(0) - total));
+                        return reduced.spread(context.gradient()) * shares;
                     });
 }
 

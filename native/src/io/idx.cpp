@@ -50,6 +50,9 @@ std::string hexadecimal(std::uint32_t value) {
 Shape shape_of(const Kind& kind, std::span<const std::byte> header, std::uint64_t size,
                const std::string& origin) {
     const std::uint32_t magic = field(header, 0);
+    constexpr std::uint32_t kGzip = 0x1f8b; // RFC 1952
+    KAEL_CHECK_AS(ErrorCode::invalid_file, magic >> 16U != kGzip,
+                  origin << " is packed by gzip: unpack it first");
     KAEL_CHECK_AS(ErrorCode::invalid_file, magic == kind.magic(),
                   origin << " begins with " << hexadecimal(magic) << ", expected "
                          << hexadecimal(kind.magic()) << ", an IDX file of " << kind.name);

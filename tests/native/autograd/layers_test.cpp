@@ -70,10 +70,15 @@ TEST(CrossEntropy, SurvivesLogitsThatOverflowExp) {
     EXPECT_EQ(*cross_entropy(logits, integers({1}, {1})).data<float>(), 1000.0F);
 }
 
-TEST(CrossEntropy, NamesATargetThatIsNoClass) {
+TEST(CrossEntropy, NamesATargetThatIsNoClass) { // KB055
     const Tensor logits = floats({0, 0, 0}, {1, 3});
     EXPECT_EQ(message_of([&] { (void)cross_entropy(logits, integers({3}, {1})); }),
               "cross_entropy: target 0 is 3, expected 0 to 2, or -100 to leave it out");
+    EXPECT_TRUE(std::isfinite(
+        *cross_entropy(floats({0, 0, 0, 0, 0, 0}, {2, 3}), integers({255, 1}, {2}), 255)
+             .data<float>()));
+    EXPECT_EQ(message_of([&] { (void)cross_entropy(logits, integers({-4}, {1})); }),
+              "cross_entropy: target 0 is -4, expected 0 to 2, or -100 to leave it out");
     EXPECT_EQ(message_of([&] { (void)cross_entropy(logits, integers({1, 1}, {2})); }),
               "cross_entropy: logits of shape [1, 3] and targets of shape [2], expected [N, C] and "
               "[N]");

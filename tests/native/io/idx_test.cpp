@@ -55,7 +55,9 @@ TEST(Idx, NoImagesAreAnEmptyTensor) {
               (Shape{0, 28, 28}));
 }
 
-TEST(Idx, OtherFilesAreNamed) {
+TEST(Idx, OtherFilesAreNamed) { // KB025, KB026
+    EXPECT_EQ(images_error("\x1f\x8b\x08\x08"s + std::string(12, 'x')),
+              "FILE is packed by gzip: unpack it first");
     EXPECT_EQ(images_error(""),
               "FILE has 0 bytes, expected at least 16, the header of an IDX file of images");
     EXPECT_EQ(images_error(std::string(16, 'x')),
