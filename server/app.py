@@ -105,6 +105,8 @@ class KaelApplication(Application):
     def find_handler(self, request: httputil.HTTPServerRequest, **options: Any) -> Any:
         if request.path == "/health" and request.method in ("GET", "HEAD"):
             return HealthAnswer(request)
+        # By this header Tornado parses a body as a form, before the handler is asked, and refuses a bad one.
+        request.headers.pop("Content-Type", None)
         return super().find_handler(request, **options)
 
     async def drain(self, seconds: float) -> bool:

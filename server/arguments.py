@@ -8,10 +8,11 @@ does nothing else.
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from . import __version__
 
@@ -47,7 +48,34 @@ def version_line(kael_version: str) -> str:
     return f"kael-server {__version__}, kael {kael_version}"
 
 
+def tell(text: str) -> None:
+    """Prints what was asked for. Ends the program with one line and EXIT_FAILED where standard output does
+    not take it; a reader that has left had all it wanted."""
+    try:
+        if sys.stdout is None:  # it was closed from the start
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+        print(text, flush=True)
+    except OSError as error:
+        silence_stdout()
+        if not isinstance(error, BrokenPipeError):
+            print(f"{PROGRAM}: cannot write to standard output: {error.strerror}", file=sys.stderr)
+            sys.exit(EXIT_FAILED)
+
+
+def silence_stdout() -> None:
+    """What could not be written must not be tried again when the interpreter ends."""
+    if sys.stdout is None:
+        return
+    descriptor = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(descriptor, sys.stdout.fileno())
+    os.close(descriptor)
+
+
 class _Parser(argparse.ArgumentParser):
+    def print_help(self, file: Any = None) -> None:
+        """argparse would drop what cannot be written."""
+        tell(self.format_help().rstrip("\n"))
+
     def error(self, message: str) -> NoReturn:
         """One line instead of the usage and a line."""
         self.exit(EXIT_USAGE, f"{self.prog}: {message} (see {self.prog} --help)\n")
@@ -112,4 +140,4 @@ def _parser() -> argparse.ArgumentParser:
 
 if __name__ == "__main__":
     if parse(sys.argv[1:]).version:
-        print(version_line(__version__))  # in a checkout, both packages have the version of the file VERSION
+        tell(version_line(__version__))  # in a checkout, both packages have the version of the file VERSION

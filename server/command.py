@@ -20,7 +20,7 @@ import kael
 
 from . import logs
 from .app import KaelApplication, load_app
-from .arguments import EXIT_FAILED, PROGRAM, version_line
+from .arguments import EXIT_FAILED, PROGRAM, silence_stdout, tell, version_line
 from .serve import SHUTDOWN_SECONDS, serve, start, stop
 
 EXIT_DONE = 0
@@ -43,7 +43,7 @@ class Failure(Exception):
 def run(options: argparse.Namespace) -> int:
     """Does what ``arguments.parse`` has read and returns the exit code."""
     if options.version:
-        print(version_line(kael.__version__))
+        tell(version_line(kael.__version__))
         return EXIT_DONE
     try:
         return _run(options)
@@ -93,14 +93,7 @@ def _announce(sockets: list[socket.socket]) -> None:
         print(f"kael serves on {url} until Ctrl-C - try: curl -s {url}/generate -d {body}", flush=True)
     except OSError as error:  # nobody reads it, which is no reason not to serve
         log.warning("cannot announce %s: %s", url, error.strerror)
-        _silence_stdout()
-
-
-def _silence_stdout() -> None:
-    """What could not be written must not be tried again when the interpreter ends."""
-    descriptor = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(descriptor, sys.stdout.fileno())
-    os.close(descriptor)
+        silence_stdout()
 
 
 def _url(listening: socket.socket) -> str:
@@ -142,7 +135,7 @@ async def _check(app: KaelApplication) -> int:
     try:
         print(f"{CHECK_PROMPT!r} continues with {answer['text']!r}: {figures}", flush=True)
     except OSError as error:
-        _silence_stdout()
+        silence_stdout()
         raise Failure(f"cannot write the answer to stdout: {error.strerror}") from None
     return EXIT_DONE
 

@@ -108,6 +108,17 @@ def test_generate_prints_what_the_model_continues(checkpoint):
     assert run(*arguments, "--prompt", "hello", "--threads", 1) == expected
 
 
+def test_an_id_that_the_vocabulary_lacks_is_no_text_and_no_failure(checkpoint, tmp_path):
+    """As of models whose embedding is padded."""
+    folder = shutil.copytree(checkpoint, tmp_path / "padded")
+    vocabulary = json.loads((folder / "vocab.json").read_text())
+    few = {token: number for token, number in vocabulary.items() if number < 128}
+    (folder / "vocab.json").write_text(json.dumps(few))
+    text = run("generate", "--data", folder, "a", "--max-tokens", 40, "--top-k", 0, "--seed", 1).decode()
+    assert "\N{REPLACEMENT CHARACTER}" in text
+    assert len(text) == 40 + 1
+
+
 def test_a_seed_repeats_a_text(checkpoint):
     arguments = ("generate", "--data", checkpoint, "--prompt", "a", "--max-tokens", 30)
     assert run(*arguments, "--seed", 4) == run(*arguments, "--seed", 4)
@@ -256,6 +267,18 @@ def test_a_full_disk_is_one_line(checkpoint):
     assert process.returncode == 1
     assert errors.count(b"\n") == 1
     assert b"No space left on device" in errors
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("arguments", [("--help",), ("--version",), ("generate", "--help")])
+def test_help_on_a_full_disk_is_one_line(arguments, unbuffered, monkeypatch):
+    monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)
+    with open("/dev/full", "wb") as full:
+        process = start(*arguments, stdout=full, stderr=subprocess.PIPE)
+        errors = process.communicate(timeout=60)[1]
+    assert (process.returncode, errors) == (1, b"python -m kael: No space left on device\n")
+    assert shell(arguments, ">&-").stderr == "python -m kael: standard output is closed\n"
 
 
 # ---- Streams that are closed, signals that come early

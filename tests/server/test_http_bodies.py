@@ -190,3 +190,25 @@ def test_a_body_that_does_not_come_is_not_waited_for(serve, monkeypatch):  # T11
     assert time.monotonic() - started < 10
     client.close()
     wait_for(lambda: server.counts() == {"cancelled": 1})
+
+
+@pytest.mark.parametrize(
+    ("content_type", "body"),
+    [
+        ("multipart/form-data", "x"),
+        ("multipart/form-data; boundary=a", "x"),
+        ("application/x-www-form-urlencoded", "a=%ff"),
+        ("application/x-www-form-urlencoded", "&".join(f"field{number}=1" for number in range(2000))),
+    ],
+)
+def test_a_body_is_never_read_as_a_form(server, content_type, body):
+    headers = {"Content-Type": content_type}
+    for method, path, status in (
+        ("GET", "/", 200),
+        ("GET", "/metrics", 200),
+        ("GET", "/health", 200),
+        ("POST", "/health", 405),
+        ("POST", "/nowhere", 404),
+    ):
+        assert server.request(method, path, body, headers).status == status
+    assert server.request("POST", "/generate", b'{"prompt": "hi", "max_tokens": 4}', headers).status == 200

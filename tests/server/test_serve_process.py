@@ -434,6 +434,25 @@ def test_a_full_stdout_does_not_end_the_server(checkpoint):
     assert "Traceback" not in errors
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
+@pytest.mark.parametrize("module", ["server", "server.arguments"])
+@pytest.mark.parametrize("flag", ["--help", "--version"])
+def test_help_on_a_full_disk_is_one_line(module, flag):
+    for unbuffered in ("", "1"):
+        with open("/dev/full", "w") as full:
+            result = subprocess.run(
+                [sys.executable, "-m", module, flag],
+                stdout=full,
+                stderr=subprocess.PIPE,
+                env={**server_process.environment(), "PYTHONUNBUFFERED": unbuffered},
+                cwd=server_process.ROOT,
+                text=True,
+                timeout=60,
+            )
+        assert result.returncode == 1
+        assert result.stderr == "python -m server: cannot write to standard output: No space left on device\n"
+
+
 def is_listening(port):
     with socket.socket() as client:
         return client.connect_ex(("127.0.0.1", port)) == 0

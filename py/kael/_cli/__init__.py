@@ -10,7 +10,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import kael
 from kael._cli import _bench, _generate, _inspect, _tokenize
@@ -22,28 +22,34 @@ _COMMANDS = (_generate, _bench, _tokenize, _inspect)
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code."""
-    options = _parser().parse_args(_with_joined_prompt(sys.argv[1:] if arguments is None else arguments))
+    program = _PROGRAM
     try:
-        if sys.stdout is None:
-            raise kael.Error("standard output is closed")
+        options = _parser().parse_args(_with_joined_prompt(sys.argv[1:] if arguments is None else arguments))
+        program = f"{_PROGRAM} {options.command}"
+        _require_stdout()
         code: int = options.run(options)
         sys.stdout.flush()
     except kael.Error as error:
-        return _fail(options, error.message)
+        return _fail(program, error.message)
     except BrokenPipeError:
         _abandon_output()  # the reader has all it wanted
         return 0
     except KeyboardInterrupt:  # out of a command that takes the signals itself
-        _tell(options, "interrupted")
+        _tell(program, "interrupted")
         return 0
     except OSError as error:
         if error.filename is None:
             _abandon_output()
         where = f": {error.filename}" if error.filename else ""
-        return _fail(options, f"{error.strerror or error}{where}")
+        return _fail(program, f"{error.strerror or error}{where}")
     except MemoryError:
-        return _fail(options, "out of memory")
+        return _fail(program, "out of memory")
     return code
+
+
+def _require_stdout() -> None:
+    if sys.stdout is None:
+        raise kael.Error("standard output is closed")
 
 
 def _with_joined_prompt(arguments: Sequence[str]) -> list[str]:
@@ -56,14 +62,14 @@ def _with_joined_prompt(arguments: Sequence[str]) -> list[str]:
     return joined
 
 
-def _fail(options: argparse.Namespace, message: str) -> int:
-    _tell(options, message)
+def _fail(program: str, message: str) -> int:
+    _tell(program, message)
     return 1
 
 
-def _tell(options: argparse.Namespace, message: str) -> None:
+def _tell(program: str, message: str) -> None:
     if sys.stderr is not None:  # it is None where it was closed from the start
-        print(f"{_PROGRAM} {options.command}: {one_line(message)}", file=sys.stderr)
+        print(f"{program}: {one_line(message)}", file=sys.stderr)
 
 
 def _abandon_output() -> None:
@@ -77,6 +83,23 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {one_line(message)} (--help shows what there is)\n")
 
+    def print_help(self, file: Any = None) -> None:
+        """argparse would drop what cannot be written."""
+        _require_stdout()
+        print(self.format_help(), end="", flush=True)
+
+
+class _Version(argparse.Action):
+    """Prints the version and ends, as argparse's own does, which would drop what cannot be written."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str) -> None:
+        super().__init__(option_strings, argparse.SUPPRESS, nargs=0, help="show the version and exit")
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
+        _require_stdout()
+        print(f"kael {kael.__version__}", flush=True)
+        parser.exit()
+
 
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
@@ -85,7 +108,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog="Exit codes: 0 done or interrupted, 1 failed, 2 wrong arguments.",
         allow_abbrev=False,
     )
-    parser.add_argument("--version", action="version", version=f"kael {kael.__version__}")
+    parser.add_argument("--version", action=_Version)
     commands = parser.add_subparsers(title="commands", dest="command", required=True, metavar="COMMAND")
     for module in _COMMANDS:
         name = module.__name__.rpartition("_")[2]

@@ -101,6 +101,9 @@ def _stop_tokens(options: argparse.Namespace, tokenizer: kael.BpeTokenizer, fold
     return [tokenizer.end_of_text]
 
 
+_REPLACEMENT = "\N{REPLACEMENT CHARACTER}".encode()
+
+
 class _Printer:
     """Writes tokens to standard output as soon as they make up characters."""
 
@@ -111,7 +114,16 @@ class _Printer:
         sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
 
     def token(self, token: int) -> None:
-        self._write(self._decoder.decode(self._tokenizer.decode([token])))
+        self._write(self._decoder.decode(self._bytes(token)))
+
+    def _bytes(self, token: int) -> bytes:
+        try:
+            return self._tokenizer.decode([token])
+        except kael.Error as error:
+            if error.code != kael.ErrorCode.INVALID_ARGUMENT:
+                raise
+            # A model may have more ids than its vocabulary: padding, which is no text but no failure either.
+            return _REPLACEMENT
 
     def end(self) -> None:
         self._write(self._decoder.decode(b"", final=True) + "\n")
