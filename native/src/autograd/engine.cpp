@@ -86,6 +86,7 @@ private:
     // have nothing below them, go first.
     void restrict_to_captured() {
         std::vector<Node*> nodes;
+        nodes.reserve(waiting_.size());
         for (const auto& [node, waiting] : waiting_) {
             nodes.push_back(node);
         }

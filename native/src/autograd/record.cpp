@@ -17,6 +17,7 @@ public:
                  const std::vector<Tensor>& saved, BackwardFunction backward)
         : Node(std::move(name), std::move(inputs), result), backward_(std::move(backward)),
           keeps_tensors_(!saved.empty()) {
+        saved_.reserve(saved.size());
         for (const Tensor& tensor : saved) {
             saved_.emplace_back(tensor, tensor.is_same(result));
         }
@@ -27,6 +28,7 @@ public:
 
     [[nodiscard]] std::vector<Saved> saved() const override {
         std::vector<Saved> all;
+        all.reserve(saved_.size());
         for (const SavedTensor& saved : saved_) {
             all.push_back(saved.describe());
         }
@@ -38,6 +40,7 @@ public:
                    name() << " was walked before, and what it had saved is freed: pass "
                              "retain_graph to the backward pass that comes first");
         std::vector<Tensor> saved;
+        saved.reserve(saved_.size());
         for (const SavedTensor& tensor : saved_) {
             saved.push_back(tensor.unpack(*this));
         }
@@ -46,6 +49,7 @@ public:
 
     void release() override {
         std::vector<Edge> edges;
+        edges.reserve(saved_.size());
         for (SavedTensor& saved : saved_) {
             edges.push_back(saved.take_edge());
         }
@@ -61,6 +65,7 @@ private:
 
 std::vector<NodeInput> node_inputs(const std::vector<Tensor>& tensors) {
     std::vector<NodeInput> inputs;
+    inputs.reserve(tensors.size());
     for (const Tensor& tensor : tensors) {
         inputs.push_back({gradient_edge(tensor), tensor.shape(), tensor.dtype()});
     }

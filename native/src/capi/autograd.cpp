@@ -167,6 +167,7 @@ kael_status kael_grad(kael_tensor** roots, kael_tensor** gradients, int64_t root
             tensors_of(inputs, input_count, "inputs", false), gradients_of(gradients, root_count),
             options, (flags & KAEL_ALLOW_UNUSED) != 0);
         std::vector<std::unique_ptr<kael_tensor>> handles;
+        handles.reserve(found.size());
         for (const kael::Tensor& gradient : found) {
             handles.push_back(gradient.defined() ? std::make_unique<kael_tensor>(gradient)
                                                  : nullptr);
