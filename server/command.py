@@ -51,6 +51,10 @@ def run(options: argparse.Namespace) -> int:
         text = error.message
     except Failure as error:
         text = str(error)
+    except RuntimeError as error:
+        if str(error) != "can't start new thread":  # Python's, which has no class of its own
+            raise
+        text = "no thread could be started: the system has no memory for it, or grants this user no more"
     print(f"{PROGRAM}: {text}", file=sys.stderr)
     return EXIT_FAILED
 

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from kael import _checks, _signatures
-from kael._errors import Error
+from kael._errors import Error, ErrorCode
 from kael._library import check_status, native
 from kael._ring import TokenRing
 
@@ -298,11 +298,14 @@ def _interruptibly(run: Callable[[], Generation], stop: Callable[[], None]) -> G
         while not finished.wait(_LOOK_SECONDS):
             pass
     except BaseException as error:
-        if started or not isinstance(error, RuntimeError):  # it means that no thread could be started
-            stop()
-            while not finished.is_set():  # however often Ctrl-C is pressed: the thread still uses the model
-                with contextlib.suppress(BaseException):
-                    finished.wait(_LOOK_SECONDS)
+        if not started and isinstance(error, RuntimeError):
+            raise Error(
+                f"no thread could be started for the generation: {error}", ErrorCode.OUT_OF_MEMORY
+            ) from None
+        stop()
+        while not finished.is_set():  # however often Ctrl-C is pressed: the thread still uses the model
+            with contextlib.suppress(BaseException):
+                finished.wait(_LOOK_SECONDS)
         raise
     result = outcome[0]
     if isinstance(result, BaseException):

@@ -37,7 +37,8 @@ def _candidates() -> list[Path]:
     """
     chosen = os.environ.get("KAEL_LIBRARY")
     if chosen:
-        return [Path(chosen)]
+        # Absolute: the loader looks for a bare name in places of its own.
+        return [Path(chosen).absolute()]
     name = _file_name()
     package = Path(__file__).resolve().parent
     candidates = [Path(str(importlib.resources.files("kael").joinpath("lib", name))), package / "lib" / name]

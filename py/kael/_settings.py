@@ -6,12 +6,15 @@ from kael import _checks
 from kael._errors import ErrorCode
 from kael._library import check_status, last_error, native, static_text
 
+# As in kael.h.
+MAX_THREADS = 256
+
 
 def set_num_threads(count: int) -> None:
     """Threads for one call into the library, 1 to 256. Results do not depend on it. Any thread; a call that
     is running keeps the count it began with.
     """
-    number = _checks.integer("count", count, -_checks.INT32_MAX, _checks.INT32_MAX)
+    number = _checks.integer("count", count, 1, MAX_THREADS)
     check_status(native().released.kael_set_num_threads(number))
 
 

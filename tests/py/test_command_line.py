@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 import kael
@@ -471,6 +472,26 @@ def test_inspect_shows_shards_and_a_folder_without_tokenizer(checkpoint, tmp_pat
     report = json.loads(run("inspect", "--json", tmp_path))
     assert sum(len(file["tensors"]) for file in report["files"]) == 28
     assert report["tokenizer"] is None
+
+
+def test_inspect_counts_what_is_no_number_and_a_generation_says_so(checkpoint, tmp_path):
+    folder = shutil.copytree(checkpoint, tmp_path / "broken")
+    weights = {
+        name: tensor.clone() for name, tensor in kael.load_safetensors(folder / "model.safetensors").items()
+    }
+    weights["h.0.ln_1.weight"].numpy()[:3] = np.nan
+    weights["ln_f.bias"].numpy()[0] = np.inf
+    kael.save_safetensors(folder / "model.safetensors", weights)
+    lines = run("inspect", folder).decode().splitlines()
+    assert lines[0].startswith(f"{folder}: NaN or infinity in its weights, ")
+    assert f"{folder / 'model.safetensors'}: 2 tensors hold NaN or infinity" in "\n".join(lines)
+    named = {line.split()[0]: line.split("  ")[-1] for line in lines if line.endswith("NaN or infinite")}
+    assert named == {"h.0.ln_1.weight": "3 NaN or infinite", "ln_f.bias": "1 NaN or infinite"}
+    report = json.loads(run("inspect", "--json", folder))
+    assert sum(tensor["not_finite"] for tensor in report["files"][0]["tensors"]) == 4
+    line = run("generate", "--data", folder, "a", code=1)
+    assert "at new token 1, the logit of token 0 of 257 is NaN" in line
+    assert "python -m kael inspect" in line
 
 
 def test_inspect_says_why_a_file_is_bad(checkpoint, tmp_path):

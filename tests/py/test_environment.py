@@ -60,3 +60,9 @@ def test_any_value_turns_the_caching_allocator_off():
     assert run(script) == str(not with_a_sanitizer)
     for value in ("1", "0", ""):
         assert run(script, KAEL_NO_CACHING_ALLOCATOR=value) == "False"
+
+
+@pytest.mark.parametrize("count", [0, -1, 257, 2**40])
+def test_a_number_of_threads_out_of_range_says_the_range(count):
+    with pytest.raises(kael.Error, match=f"count is {count}, expected 1 to 256"):
+        kael.set_num_threads(count)

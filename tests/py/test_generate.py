@@ -209,6 +209,8 @@ def test_calls_from_on_token_into_another_model_are_fine(tiny):
         ({"ids": [[1, 2]]}, "2 dimensions"),
         ({"ids": [[1], [1, 2]]}, "different lengths"),
         ({"ids": CONTAINS_ITSELF}, "contains itself"),
+        ({"stop_tokens": [1, -1]}, "the stop token -1, expected 0 to 255"),
+        ({"stop_tokens": [256]}, "the stop token 256, expected 0 to 255"),
         ({"stop_tokens": [2**64]}, "stop_tokens holds .*outside the range"),
     ],
 )
@@ -420,6 +422,18 @@ def test_a_finished_ring_is_refused(tiny):
         tiny.generate_into(ring, [1], 4)
     with pytest.raises(TypeError, match=r"ring must be a kael\.TokenRing"):
         tiny.generate_into(None, [1], 4)
+
+
+def test_a_thread_that_cannot_be_started_is_an_error(tiny, monkeypatch):
+    def refuse(*_):
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("_thread.start_new_thread", refuse)
+        with pytest.raises(kael.Error, match="no thread could be started for the generation") as caught:
+            tiny.generate([1], 1)
+    assert caught.value.code is kael.ErrorCode.OUT_OF_MEMORY
+    assert len(tiny.generate([1], 1)) == 1
 
 
 # ---- Ends

@@ -276,3 +276,9 @@ def test_the_last_error_belongs_to_its_thread():
 
 def test_an_unknown_status_is_an_internal_error():
     assert _library.last_error(12345).code is kael.ErrorCode.INTERNAL
+
+
+def test_a_bare_name_of_a_library_is_a_file_here(tmp_path):
+    script = f"import os; os.chdir({str(tmp_path)!r}); import kael; print(kael.tensor([1]).item())"
+    os.symlink(os.environ["KAEL_LIBRARY"], tmp_path / "libelsewhere.so")
+    assert run(script, KAEL_LIBRARY="libelsewhere.so").strip() == "1"

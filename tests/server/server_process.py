@@ -34,10 +34,10 @@ def environment(paths=(ROOT, ROOT / "py", ROOT / "tests" / "server")):
     return {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths))}
 
 
-def run(*arguments):
-    """Runs `python -m server` to its end."""
+def run(*arguments, program=("-m", "server")):
+    """Runs `python -m server`, or another program of Python, to its end."""
     return subprocess.run(
-        [sys.executable, "-m", "server", *map(str, arguments)],
+        [sys.executable, *program, *map(str, arguments)],
         env=environment(),
         cwd=ROOT,
         capture_output=True,

@@ -458,6 +458,33 @@ def is_listening(port):
         return client.connect_ex(("127.0.0.1", port)) == 0
 
 
+@pytest.mark.parametrize("limit", [6, 9, 14])
+def test_too_few_descriptors_are_one_line_at_once(checkpoint, limit):
+    limited = (
+        f"import resource, sys; resource.setrlimit(resource.RLIMIT_NOFILE, ({limit}, {limit}));"
+        "from server.__main__ import main; sys.exit(main(sys.argv[1:]))"
+    )
+    result = server_process.run("--data", checkpoint, "--check", program=("-c", limited))
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr.count("\n") == 1, result.stderr
+    assert "Too many open files" in result.stderr
+
+
+def test_a_thread_that_cannot_be_started_is_one_line(checkpoint):
+    script = """
+import sys, threading
+from server.__main__ import main
+def refuse(_):
+    raise RuntimeError("can't start new thread")
+threading.Thread.start = refuse
+sys.exit(main(sys.argv[1:]))
+"""
+    result = server_process.run("--data", checkpoint, "--port", 0, program=("-c", script))
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr.count("\n") == 1, result.stderr
+    assert "no thread could be started" in result.stderr
+
+
 def test_out_of_descriptors_it_rests_and_recovers(checkpoint):
     """Tornado alone logs a traceback on every turn of the loop, and never rests."""
     limited = (

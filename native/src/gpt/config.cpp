@@ -63,7 +63,10 @@ public:
                               value->unsigned_integer >= 1 &&
                               value->unsigned_integer <= static_cast<std::uint64_t>(kMaxSize);
             if (!fits) {
-                refuse(key, *value, "expected an integer from 1 to " + std::to_string(kMaxSize));
+                refuse(
+                    key, *value,
+                    "expected an integer from 1 to " + std::to_string(kMaxSize) +
+                        (value->kind == JsonKind::real ? ", without fraction and exponent" : ""));
             }
             const auto size = static_cast<std::int64_t>(value->unsigned_integer);
             KAEL_CHECK_AS(ErrorCode::invalid_file, !found || *found == size,
@@ -93,7 +96,7 @@ public:
         return value->boolean;
     }
 
-    [[nodiscard]] std::optional<double> positive_number(std::string_view key) const {
+    [[nodiscard]] std::optional<double> number(std::string_view key) const {
         const JsonValue* value = root_.find(key);
         if (value == nullptr) {
             return std::nullopt;
@@ -101,8 +104,8 @@ public:
         const bool is_number = value->kind == JsonKind::unsigned_integer ||
                                value->kind == JsonKind::negative_integer ||
                                value->kind == JsonKind::real;
-        if (!is_number || !(value->number > 0)) {
-            refuse(key, *value, "expected a number above 0");
+        if (!is_number) {
+            refuse(key, *value, "expected a number");
         }
         return value->number;
     }
@@ -241,7 +244,7 @@ Config read_config(const std::filesystem::path& path) {
     config.heads = file.size({"n_head", "num_attention_heads"}).value_or(config.heads);
     config.inner_dimension = file.size_or_null("n_inner").value_or(0);
     config.layer_norm_epsilon =
-        file.positive_number("layer_norm_epsilon").value_or(config.layer_norm_epsilon);
+        file.number("layer_norm_epsilon").value_or(config.layer_norm_epsilon);
     config.activation = read_activation(file);
     config.scale_attention = file.flag("scale_attn_weights").value_or(true);
     config.scale_attention_by_inverse_layer =

@@ -1,6 +1,7 @@
 // GPT::generate: the loop from prompt to tokens.
 #include <algorithm>
 #include <chrono>
+#include <sstream>
 
 #include "kael/error.h"
 #include "kael/gpt.h"
@@ -50,14 +51,24 @@ public:
     }
 
 private:
+    std::int64_t pick() {
+        try {
+            return sampler_.pick(decoder_.logits(), config_.vocab_size, options_.temperature,
+                                 options_.top_k, stream_.next_uniform());
+        } catch (const Error& failure) {
+            std::ostringstream message;
+            message << "at new token " << result_.tokens.size() + 1 << ", " << failure.message()
+                    << ": python -m kael inspect counts the weights that are no numbers";
+            throw Error(failure.code(), __FILE__, __LINE__, "logits to choose from", message.str());
+        }
+    }
+
     FinishReason generate() {
         while (true) {
             if (should_stop() || !compute_logits()) {
                 return FinishReason::stopped;
             }
-            const std::int64_t token =
-                sampler_.pick(decoder_.logits(), config_.vocab_size, options_.temperature,
-                              options_.top_k, stream_.next_uniform());
+            const std::int64_t token = pick();
             if (result_.tokens.empty()) {
                 first_token_ = Clock::now();
             }
@@ -126,6 +137,10 @@ GenerateResult GPT::generate(const std::int64_t* ids, std::int64_t count,
                              const GenerateOptions& options) {
     KAEL_CHECK(count >= 1, "the prompt is empty, expected at least one token id");
     check_ids(config_, ids, count);
+    for (const std::int64_t token : options.stop_tokens) {
+        KAEL_CHECK(token >= 0 && token < config_.vocab_size,
+                   "the stop token " << token << ", expected 0 to " << config_.vocab_size - 1);
+    }
     KAEL_CHECK(options.max_tokens >= 0,
                "max_tokens is " << options.max_tokens << ", expected 0 or more");
     check_sampling(options.temperature, options.top_k);

@@ -42,10 +42,21 @@ def run(options: argparse.Namespace) -> int:
 def _file(path: Path) -> dict[str, Any]:
     content = kael.load_safetensors(path, mode="mapped")
     tensors = [
-        {"name": name, "dtype": tensor.dtype, "shape": list(tensor.shape), "bytes": tensor.nbytes}
+        {
+            "name": name,
+            "dtype": tensor.dtype,
+            "shape": list(tensor.shape),
+            "bytes": tensor.nbytes,
+            "not_finite": _not_finite(tensor),
+        }
         for name, tensor in sorted(content.items(), key=_layers_by_number)
     ]
     return {"path": str(path), "tensors": tensors, "metadata": content.metadata}
+
+
+def _not_finite(tensor: kael.Tensor) -> int:
+    """How many elements are NaN or infinite."""
+    return tensor.numel() - int(tensor.isfinite().sum().item())  # type: ignore[attr-defined]
 
 
 def _layers_by_number(item: tuple[str, kael.Tensor]) -> list[Any]:
@@ -89,7 +100,9 @@ def _show(report: dict[str, Any]) -> None:
     if "files" not in report:
         _show_file(report)
         return
-    print(f"{report['path']}: sound, a GPT-2 of {report['parameters']:,} parameters")
+    broken = any(tensor["not_finite"] for file in report["files"] for tensor in file["tensors"])
+    verdict = "NaN or infinity in its weights" if broken else "sound"
+    print(f"{report['path']}: {verdict}, a GPT-2 of {report['parameters']:,} parameters")
     for name, value in report["config"].items():
         print(f"  {name} = {value}")
     tokenizer = report["tokenizer"]
@@ -104,11 +117,20 @@ def _show(report: dict[str, Any]) -> None:
 
 def _show_file(file: dict[str, Any]) -> None:
     tensors = file["tensors"]
-    print(f"{file['path']}: sound, {len(tensors)} tensors, {sum(t['bytes'] for t in tensors):,} bytes")
+    broken = sum(tensor["not_finite"] > 0 for tensor in tensors)
+    verdict = f"{broken} tensors hold NaN or infinity" if broken else "sound"
+    print(f"{file['path']}: {verdict}, {len(tensors)} tensors, {sum(t['bytes'] for t in tensors):,} bytes")
     for key, value in file["metadata"].items():
         print(f"  {key!r} = {value!r}")
-    rows = [("tensor", "dtype", "shape", "bytes")]
-    rows += [(t["name"], t["dtype"], str(t["shape"]), f"{t['bytes']:,}") for t in tensors]
+    rows = [("tensor", "dtype", "shape", "bytes", "")]
+    rows += [
+        (t["name"], t["dtype"], str(t["shape"]), f"{t['bytes']:,}", _warning(t["not_finite"]))
+        for t in tensors
+    ]
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
-    for name, dtype, shape, size in rows if tensors else []:
-        print(f"  {name:{widths[0]}}  {dtype:{widths[1]}}  {shape:{widths[2]}}  {size:>{widths[3]}}")
+    for name, dtype, shape, size, warning in rows if tensors else []:
+        print(f"  {name:{widths[0]}}  {dtype:{widths[1]}}  {shape:{widths[2]}}  {size:>{widths[3]}}{warning}")
+
+
+def _warning(not_finite: int) -> str:
+    return f"  {not_finite:,} NaN or infinite" if not_finite else ""

@@ -124,7 +124,8 @@ TEST_F(ConfigFile, WrongTypesAndRangesAreNamed) {
     const std::string integer = "expected an integer from 1 to 2147483648";
     EXPECT_EQ(refusal(R"({"n_head": 0})"), "\"n_head\" is 0, " + integer);
     EXPECT_EQ(refusal(R"({"n_head": -3})"), "\"n_head\" is -3, " + integer);
-    EXPECT_EQ(refusal(R"({"n_head": 12.0})"), "\"n_head\" is 12, " + integer);
+    EXPECT_EQ(refusal(R"({"n_head": 12.0})"),
+              "\"n_head\" is 12, " + integer + ", without fraction and exponent");
     EXPECT_EQ(refusal(R"({"n_head": "12"})"), "\"n_head\" is \"12\", " + integer);
     EXPECT_EQ(refusal(R"({"n_head": null})"), "\"n_head\" is null, " + integer);
     EXPECT_EQ(refusal(R"({"n_head": true})"), "\"n_head\" is true, " + integer);
@@ -132,9 +133,11 @@ TEST_F(ConfigFile, WrongTypesAndRangesAreNamed) {
               "\"vocab_size\" is 18446744073709551615, " + integer);
     EXPECT_EQ(refusal(R"({"n_inner": [4]})"), "\"n_inner\" is an array, " + integer);
     EXPECT_EQ(refusal(R"({"layer_norm_epsilon": "1e-5"})"),
-              "\"layer_norm_epsilon\" is \"1e-5\", expected a number above 0");
+              "\"layer_norm_epsilon\" is \"1e-5\", expected a number");
     EXPECT_EQ(refusal(R"({"layer_norm_epsilon": 0})"),
-              "\"layer_norm_epsilon\" is 0, expected a number above 0");
+              "layer_norm_epsilon is 0, expected 1.2e-38 to 1");
+    EXPECT_EQ(refusal(R"({"layer_norm_epsilon": 1e-60})"),
+              "layer_norm_epsilon is 1e-60, expected 1.2e-38 to 1");
     EXPECT_EQ(refusal(R"({"scale_attn_weights": 1})"),
               "\"scale_attn_weights\" is 1, expected true or false");
     EXPECT_EQ(refusal(R"({"tie_word_embeddings": null})"),
