@@ -595,3 +595,19 @@ def test_an_interrupted_bench_has_no_result(checkpoint, terminal, number):
 
 def test_bench_fails_in_one_line():
     assert "/nowhere" in run("bench", "--data", "/nowhere", code=1)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="where a stack larger than memory fails in clone")
+def test_bench_without_threads_fails_in_one_line(checkpoint):
+    command = [sys.executable, "-m", "kael", "bench", "--data", str(checkpoint), "--threads", "2"]
+    done = subprocess.run(
+        ["sh", "-c", f"ulimit -s {2**40}; exec {shlex.join(command)}"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=environment(OPENBLAS_NUM_THREADS="1"),  # NumPy's would interrupt the process
+    )
+    if "ulimit" in done.stderr:
+        pytest.skip("the limit of the stack cannot be raised here")
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert "no thread could be started" in done.stderr

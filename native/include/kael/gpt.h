@@ -74,8 +74,8 @@ struct GenerateOptions {
     double temperature = 1.0; // 0: argmax, ties to the lowest id; else at least 0.001
     std::int64_t top_k = 0;   // 0, or at least the vocabulary size: no limit
     std::optional<std::uint64_t> seed;
-    std::vector<std::int64_t> stop_tokens;
-    bool use_cache = true; // false recomputes every position for every token
+    std::vector<std::int64_t> stop_tokens; // each in the vocabulary
+    bool use_cache = true;                 // false recomputes every position for every token
     // Called with each new token. May be empty. An exception passes through generate unchanged.
     std::optional<FunctionRef<TokenAnswer(std::int64_t)>> on_token;
     // Asked between the layers of a prompt and between tokens. May be empty. Must not throw.

@@ -472,8 +472,8 @@ typedef struct kael_generate_options {
     double temperature; /* 0: the most likely token, ties to the lowest id; else at least 0.001 */
     int64_t top_k;      /* 0, or at least vocab_size: no limit */
     uint64_t seed; /* used when has_seed is not 0; else drawn from the stream of kael_manual_seed */
-    const int64_t*
-        stop_tokens; /* end the generation; the stop token is the last one returned. May be NULL */
+    const int64_t* stop_tokens; /* ids of the vocabulary, each of which ends the generation and is
+                                   the last one returned. May be NULL */
     int64_t stop_token_count;
     kael_token_callback on_token;   /* may be NULL */
     kael_stop_callback should_stop; /* may be NULL */

@@ -1,7 +1,7 @@
 """Show what is in a safetensors file or a model folder, and whether it is sound.
 
-A folder is also loaded, so that a tensor which is missing, surplus or of another shape than config.json says
-is found.
+Elements that are NaN or infinite are counted. A folder is also loaded, so that a tensor which is missing,
+surplus or of another shape than config.json says is found.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@
 #include <limits>
 #include <memory>
 #include <new>
+#include <system_error>
 #include <thread>
 #include <vector>
 #if defined(__linux__)
@@ -69,6 +70,10 @@ public:
                     }
                 });
             }
+        } catch (const std::system_error& failure) {
+            finish(kGiveUp);
+            throw Error(ErrorCode::out_of_memory, __FILE__, __LINE__, "a new thread",
+                        "no thread could be started: " + failure.code().message());
         } catch (...) {
             finish(kGiveUp);
             throw;
