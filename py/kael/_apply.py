@@ -30,6 +30,12 @@ def apply_views(name: str, results: int, *arguments: Any) -> tuple[Tensor, ...]:
     return tuple(_apply(native().kept.kael_apply, name, results, arguments))
 
 
+def apply_pair(name: str, *arguments: Any) -> tuple[Tensor, Tensor]:
+    """The two results of an operator that has two."""
+    first, second = _apply(native().released.kael_apply, name, 2, arguments)
+    return first, second
+
+
 def apply_view(name: str, *arguments: Any) -> Tensor:
     """As :func:`apply`, for what ends at once: the interpreter lock is kept."""
     (result,) = _apply(native().kept.kael_apply, name, 1, arguments)

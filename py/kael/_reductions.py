@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kael import _checks
-from kael._apply import apply
+from kael._apply import apply, apply_pair
 from kael._operators import dimension, public
 from kael._tensor import Tensor
 
@@ -124,6 +124,40 @@ class Extremes(NamedTuple):
 
     values: Tensor
     indices: Tensor
+
+
+class Sorted(NamedTuple):
+    """Elements along a dimension, in order, and where they stood."""
+
+    values: Tensor
+    indices: Tensor
+
+
+@public
+def _argsort(x: Tensor, dim: int = -1, descending: bool = False) -> Tensor:
+    """The indices along ``dim`` that put ``x`` in order: int64. NaN is larger than every number; equal
+    elements stay in their order.
+    """
+    return apply("argsort", x, dimension("argsort", dim), _checks.flag("argsort: descending", descending))
+
+
+@public
+def _sort(x: Tensor, dim: int = -1, descending: bool = False) -> Sorted:
+    """The elements along ``dim`` in order, and where they stood, as ``(values, indices)``. NaN is larger than
+    every number; equal elements stay in their order.
+    """
+    flag = _checks.flag("sort: descending", descending)
+    return Sorted(*apply_pair("sort", x, dimension("sort", dim), flag))
+
+
+@public
+def _topk(x: Tensor, k: int, dim: int = -1, largest: bool = True) -> Sorted:
+    """The ``k`` largest (or smallest) elements along ``dim``, in order, and where they stood, as
+    ``(values, indices)``. Of equal elements those that come first.
+    """
+    count = _checks.integer("topk: k", k, 0, _checks.INT64_MAX)
+    where = dimension("topk", dim), _checks.flag("topk: largest", largest)
+    return Sorted(*apply_pair("topk", x, count, *where))
 
 
 def _extremes(kind: str, x: Any, dim: Any, keepdim: Any) -> Tensor | Extremes:

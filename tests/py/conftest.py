@@ -11,8 +11,14 @@ import hypothesis
 import numpy as np
 import pytest
 
-# No deadline: the machine may be busy. No database: a run leaves nothing behind.
-hypothesis.settings.register_profile("kael", deadline=None, database=None, max_examples=60)
+# No deadline and no complaint of slowness: the machine may be busy. No database: a run leaves nothing behind.
+hypothesis.settings.register_profile(
+    "kael",
+    deadline=None,
+    database=None,
+    max_examples=60,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
 hypothesis.settings.load_profile("kael")
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -3,6 +3,9 @@
 // 0; one that is not there is an error, a negative one too.
 #pragma once
 
+#include <cstdint>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "kael/tensor.h"
@@ -28,5 +31,12 @@ namespace kael::forward {
 // them, one after the other. x and source have one dtype.
 [[nodiscard]] Tensor scatter_add(const Tensor& x, int dimension, const Tensor& index,
                                  const Tensor& source);
+
+// The indices along `dimension` that put x in ascending or descending order, or the first `count`
+// of them. NaN is larger than every number; equal elements stay in their order. `name` is the
+// operator's, for the error.
+[[nodiscard]] Tensor argsort(const Tensor& x, int dimension, bool descending,
+                             std::optional<std::int64_t> count = {},
+                             const std::string& name = "argsort");
 
 } // namespace kael::forward

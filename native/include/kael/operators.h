@@ -57,6 +57,17 @@ Tensor& copy_(Tensor& x, const Operand& source);
 [[nodiscard]] Tensor scatter_add(const Tensor& x, int dimension, const Tensor& index,
                                  const Tensor& source);
 
+// Elements along a dimension and where they stood (int64): all of them in order, or the `count`
+// largest or smallest, the largest or smallest first. NaN is larger than every number; of equal
+// elements those that come first.
+struct Sorted {
+    Tensor values;
+    Tensor indices;
+};
+[[nodiscard]] Tensor argsort(const Tensor& x, int dimension, bool descending);
+[[nodiscard]] Sorted sort(const Tensor& x, int dimension, bool descending);
+[[nodiscard]] Sorted topk(const Tensor& x, std::int64_t count, int dimension, bool largest);
+
 // Views. Parts of these sizes, which add up to that of the dimension, one after the other; `count`
 // parts of equal size, the last one smaller, and fewer where that is enough (of nothing one);
 // `length` elements from `start` on, all of which must be there; the dimensions from `first` to

@@ -1,5 +1,6 @@
 // Operators that are made of others, which record what gradients need.
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -8,6 +9,7 @@
 #include "kael/error.h"
 #include "kael/operators.h"
 
+#include "autograd/record.h"
 #include "base/checked_arithmetic.h"
 #include "tensor/dimensions.h"
 
@@ -81,6 +83,31 @@ Tensor flatten(const Tensor& x, int first, int last) {
     shape.push_back(element_count(Shape(begin + first, begin + last + 1)));
     shape.insert(shape.end(), begin + last + 1, x.shape().end());
     return x.reshape(shape);
+}
+
+namespace {
+
+// Values are gathered, which records; indices have no gradient.
+Sorted sorted(const std::string& name, const Tensor& x, int dimension, bool descending,
+              std::optional<std::int64_t> count) {
+    Tensor indices = autograd::without_recording(
+        [&] { return forward::argsort(x, dimension, descending, count, name); });
+    Tensor values = gather(x, dimension, indices);
+    return {std::move(values), std::move(indices)};
+}
+
+} // namespace
+
+Tensor argsort(const Tensor& x, int dimension, bool descending) {
+    return autograd::without_recording([&] { return forward::argsort(x, dimension, descending); });
+}
+
+Sorted sort(const Tensor& x, int dimension, bool descending) {
+    return sorted("sort", x, dimension, descending, std::nullopt);
+}
+
+Sorted topk(const Tensor& x, std::int64_t count, int dimension, bool largest) {
+    return sorted("topk", x, dimension, largest, count);
 }
 
 Tensor stack(const std::vector<Tensor>& tensors, int dimension) {

@@ -38,6 +38,23 @@ std::vector<Operator> indexing_operators() {
              a.check_count(4, 4);
              return Results{scatter_add(a.tensor(0), a.dimension(1), a.tensor(2), a.tensor(3))};
          }},
+        {"argsort",
+         [](const Arguments& a) {
+             a.check_count(3, 3);
+             return Results{argsort(a.tensor(0), a.dimension(1), a.flag(2))};
+         }},
+        {"sort",
+         [](const Arguments& a) {
+             a.check_count(3, 3);
+             const Sorted sorted = sort(a.tensor(0), a.dimension(1), a.flag(2));
+             return Results{sorted.values, sorted.indices};
+         }},
+        {"topk",
+         [](const Arguments& a) {
+             a.check_count(4, 4);
+             const Sorted sorted = topk(a.tensor(0), a.integer(1), a.dimension(2), a.flag(3));
+             return Results{sorted.values, sorted.indices};
+         }},
         {"split",
          [](const Arguments& a) {
              a.check_count(3, 3);
