@@ -305,6 +305,7 @@ def tensor(data: Any, dtype: str | None = None, requires_grad: bool = False) -> 
             raise Error(f"dtype is {dtype!r}, expected one of {', '.join(_signatures.DTYPES)}")
     if isinstance(data, Tensor):
         data, dtype = data._readable(), dtype or data.dtype
+    _refuse_too_deep(data)
     has_own_type = hasattr(data, "__array__") or hasattr(data, "__array_interface__")
     try:
         array = np.asarray(data)
@@ -317,6 +318,15 @@ def tensor(data: Any, dtype: str | None = None, requires_grad: bool = False) -> 
         dtype = _natural_dtype(array, has_own_type)
     made = _rounded_to_bfloat16(array) if dtype == "bfloat16" else _from_array(_convert(array, dtype), dtype)
     return made.requires_grad_() if _checks.flag("requires_grad", requires_grad) else made
+
+
+def _refuse_too_deep(data: Any) -> None:
+    """Lists that contain themselves would keep NumPy busy for ever."""
+    for _ in range(_signatures.MAX_RANK + 1):
+        if not isinstance(data, (list, tuple)) or not data:
+            return
+        data = data[0]
+    raise Error(f"the data has more than {_signatures.MAX_RANK} dimensions, or contains itself")
 
 
 def _natural_dtype(array: np.ndarray, has_own_type: bool) -> str:

@@ -139,6 +139,13 @@ def test_integers_that_no_dtype_holds_together_do_not_become_floats(data, dtype)
     assert kael.tensor([1, 2**63], dtype="float64").tolist() == [1.0, 2.0**63]
 
 
+def test_lists_that_contain_themselves_are_refused():
+    endless = [1, 2]
+    endless[:] = [endless, endless]
+    with pytest.raises(kael.Error, match="more than 16 dimensions, or contains itself"):
+        kael.tensor(endless)
+
+
 def test_integers_beside_floats_keep_their_digits():
     assert kael.tensor([[2**53 + 1], [0.0]], dtype="int64").tolist() == [[2**53 + 1], [0]]
     assert kael.tensor([2**53 + 1, 0.5]).dtype == "float32"
