@@ -90,6 +90,8 @@ def numbers_of(value: Any) -> np.ndarray:
 
 # Units in the last place of the dtype, as a relative error.
 EPSILON = {"float32": 2.0**-23, "float64": 2.0**-52, "float16": 2.0**-10, "bfloat16": 2.0**-7}
+# The distance of neighbours among the smallest numbers, where the relative error says nothing.
+SMALLEST = {"float32": 2.0**-149, "float64": 2.0**-1074, "float16": 2.0**-24, "bfloat16": 2.0**-133}
 
 
 def assert_same(actual: kael.Tensor, expected: Any, units: float = 0, absolute: float = 0) -> None:
@@ -97,6 +99,7 @@ def assert_same(actual: kael.Tensor, expected: Any, units: float = 0, absolute: 
     assert actual.dtype == str(expected.dtype).removeprefix("torch.")
     assert actual.shape == tuple(expected.shape)
     epsilon = EPSILON.get(actual.dtype, 0)
+    absolute = max(absolute, units * SMALLEST.get(actual.dtype, 0))
     np.testing.assert_allclose(
         numbers_of(actual), numbers_of(expected), rtol=units * epsilon, atol=absolute, equal_nan=True
     )
