@@ -522,7 +522,7 @@ def test_truth_and_conversion_need_one_element():
             bool(kael.tensor(np.zeros(shape)))
 
 
-def test_the_package_reaches_every_operator_of_the_library(root):
+def operator_names():
     kept = _library.native().kept
     count, length, name = _signatures.c_int64(), _signatures.c_int64(), _signatures.TextPointer()
     kept.kael_operator_count(count)
@@ -532,7 +532,18 @@ def test_the_package_reaches_every_operator_of_the_library(root):
         names.append(_library.text_of(name, length.value))
     assert len(names) > 100
     assert len(set(names)) == len(names)
+    return names
+
+
+def test_every_operator_stands_in_the_documentation(root):
+    page = (root / "docs" / "tensors.md").read_text(encoding="utf-8")
+    listed = set(re.findall(r"`(\w+)`", page))
+    # In-place forms are named after what they write.
+    assert {name for name in operator_names() if not {name, name.removesuffix("_")} & listed} == set()
+
+
+def test_the_package_reaches_every_operator_of_the_library(root):
     sources = "".join(path.read_text() for path in (root / "py" / "kael").glob("*.py"))
     called = {*dir(kael), *dir(kael.Tensor), *re.findall(r'"([a-z_0-9]+)"', sources)}
     # Names of operators that write are made of the others'.
-    assert {name for name in names if not {name, name.removesuffix("_")} & called} == set()
+    assert {name for name in operator_names() if not {name, name.removesuffix("_")} & called} == set()
