@@ -14,6 +14,7 @@ hypothesis.settings.register_profile(
     "kael",
     deadline=None,
     database=None,
+    derandomize=not os.environ.get("KAEL_RANDOM_TESTS"),
     max_examples=60,
     suppress_health_check=[hypothesis.HealthCheck.too_slow],
 )
