@@ -248,3 +248,21 @@ def test_wrong_indices_and_shapes_are_named():
     for call in (lambda: kael.cat(x), lambda: kael.cat([x, 1]), lambda: kael.stack([None])):
         with pytest.raises(TypeError, match="argument 1 must be a list of tensors"):
             call()
+
+
+@pytest.mark.usefixtures("threads_restored")
+def test_the_first_of_several_wrong_indices_is_named_whatever_the_threads():
+    wrong = np.zeros(100_000, np.int64)
+    wrong[[30_000, 90_000]] = [8, 9]
+    x, index = kael.zeros(3), kael.tensor(wrong)
+    divisor, exponent = kael.tensor(1 - (wrong > 0)), kael.tensor(-wrong)
+    for threads in (1, 2, 7):
+        kael.set_num_threads(threads)
+        for call, message in (
+            (lambda: x.gather(0, index), "gather: index 8 "),
+            (lambda: x.index_select(0, index), "index_select: index 8 "),
+            (lambda: kael.tensor(2) ** exponent, "to the power -8,"),
+            (lambda: kael.tensor(2) // divisor, "divided by 0"),
+        ):
+            with pytest.raises(kael.Error, match=message):
+                call()

@@ -78,22 +78,20 @@ struct Input {
     DType wanted;
 };
 
+// On one thread, so that the first of several wrong ones is named.
 void check_integers(const ElementwiseRow& row, const Input& input) {
     const Elements elements(input.tensor);
-    parallel_for(0, input.tensor.numel(), kGrain, [&](std::int64_t begin, std::int64_t end) {
-        BlockReader reader(elements, input.tensor.data_ptr_raw(), input.rounded, input.wanted);
-        for_each_block(begin, end, [&](std::int64_t first, std::int64_t count) {
-            const auto* const values =
-                reinterpret_cast<const std::int64_t*>(reader.read(first, count));
-            for (std::int64_t i = 0; i < count; ++i) {
-                KAEL_CHECK(row.rule != IntegerRule::not_zero || values[i] != 0,
-                           row.name << ": an integer divided by 0 (of dtype " << name(input.rounded)
-                                    << ")");
-                KAEL_CHECK(row.rule != IntegerRule::not_negative || values[i] >= 0,
-                           row.name << ": an integer to the power " << values[i]
-                                    << ", expected 0 or more, or a floating-point dtype");
-            }
-        });
+    BlockReader reader(elements, input.tensor.data_ptr_raw(), input.rounded, input.wanted);
+    for_each_block(0, input.tensor.numel(), [&](std::int64_t first, std::int64_t count) {
+        const auto* const values = reinterpret_cast<const std::int64_t*>(reader.read(first, count));
+        for (std::int64_t i = 0; i < count; ++i) {
+            KAEL_CHECK(row.rule != IntegerRule::not_zero || values[i] != 0,
+                       row.name << ": an integer divided by 0 (of dtype " << name(input.rounded)
+                                << ")");
+            KAEL_CHECK(row.rule != IntegerRule::not_negative || values[i] >= 0,
+                       row.name << ": an integer to the power " << values[i]
+                                << ", expected 0 or more, or a floating-point dtype");
+        }
     });
 }
 

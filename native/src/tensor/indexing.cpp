@@ -36,15 +36,6 @@ void check_source(const std::string& name, const Tensor& x, const Tensor& source
                                              << ", expected " << to_string(shape));
 }
 
-// An index that `size` allows, or an error.
-std::int64_t checked(std::int64_t index, std::int64_t size, int dimension,
-                     const std::string& name) {
-    KAEL_CHECK(index >= 0 && index < size, name << ": index " << index << " in dimension "
-                                                << dimension << " of size " << size
-                                                << ", expected 0 to " << size - 1);
-    return index;
-}
-
 // A tensor as [outer, size of the dimension, inner].
 struct Slices {
     std::int64_t outer = 1;
@@ -87,6 +78,28 @@ Tensor copy_as(const Tensor& x, DType dtype) {
 
 Tensor contiguous(const Tensor& x) {
     return x.is_contiguous() ? x : clone(x);
+}
+
+// The indices, without gaps, when `size` allows all of them; else an error that names the first
+// that it does not.
+Tensor checked_indices(const std::string& name, const Tensor& index, std::int64_t size,
+                       int dimension) {
+    const Tensor indices = contiguous(index);
+    const std::int64_t* const values = indices.data<std::int64_t>();
+    for (std::int64_t i = 0; i < indices.numel(); ++i) {
+        KAEL_CHECK(values[i] >= 0 && values[i] < size,
+                   name << ": index " << values[i] << " in dimension " << dimension << " of size "
+                        << size << ", expected 0 to " << size - 1);
+    }
+    return indices;
+}
+
+// Sizes and strides along a dimension; a tensor without any has one element.
+std::int64_t size_along(const Tensor& x, int dimension) {
+    return x.rank() == 0 ? 1 : x.size(dimension);
+}
+std::int64_t stride_along(const Tensor& x, int dimension) {
+    return x.rank() == 0 ? 1 : x.strides()[static_cast<std::size_t>(dimension)];
 }
 
 // Walks the elements of `index` in order and, beside them, what they mean in a tensor with
@@ -178,12 +191,9 @@ Tensor index_select(const Tensor& x, int dimension, const Tensor& index) {
     shape[static_cast<std::size_t>(dimension)] = index.numel();
     const Tensor result = Tensor::empty(shape, x.dtype());
     const Tensor source = contiguous(x);
-    const Tensor indices = contiguous(index);
-    const std::int64_t* const wanted = indices.data<std::int64_t>();
     const Slices slices(x.shape(), dimension);
-    for (std::int64_t i = 0; i < index.numel(); ++i) {
-        static_cast<void>(checked(wanted[i], slices.size, dimension, "index_select"));
-    }
+    const Tensor indices = checked_indices("index_select", index, slices.size, dimension);
+    const std::int64_t* const wanted = indices.data<std::int64_t>();
     const std::int64_t bytes = slices.inner * item_size(x.dtype());
     const std::byte* const from = source.data_ptr_raw();
     std::byte* const target = result.storage()->data();
@@ -210,11 +220,8 @@ Tensor index_add(const Tensor& x, int dimension, const Tensor& index, const Tens
     shape[static_cast<std::size_t>(dimension)] = index.numel();
     check_source("index_add", x, source, shape);
     const Slices slices(x.shape(), dimension);
-    const Tensor indices = contiguous(index);
+    const Tensor indices = checked_indices("index_add", index, slices.size, dimension);
     const std::int64_t* const places = indices.data<std::int64_t>();
-    for (std::int64_t i = 0; i < index.numel(); ++i) {
-        static_cast<void>(checked(places[i], slices.size, dimension, "index_add"));
-    }
     const DType compute = sum_type(x.dtype());
     const Tensor result = copy_as(x, compute);
     const Tensor added = contiguous(to(source, compute));
@@ -245,21 +252,18 @@ Tensor gather(const Tensor& x, int dimension, const Tensor& index) {
     check_index("gather", index);
     check_gather_shapes("gather", x, dimension, index);
     const Tensor result = Tensor::empty(index.shape(), x.dtype());
-    const Tensor indices = contiguous(index);
+    const Tensor indices = checked_indices("gather", index, size_along(x, dimension), dimension);
     const std::int64_t* const wanted = indices.data<std::int64_t>();
-    const std::int64_t size = x.rank() == 0 ? 1 : x.size(dimension);
-    const std::int64_t stride =
-        x.rank() == 0 ? 1 : x.strides()[static_cast<std::size_t>(dimension)];
+    const std::int64_t stride = stride_along(x, dimension);
     with_item(item_size(x.dtype()), [&](auto zero) {
         using Item = decltype(zero);
         const Item* const from = reinterpret_cast<const Item*>(x.data_ptr_raw());
         Item* const to = reinterpret_cast<Item*>(result.storage()->data());
         parallel_for(0, result.numel(), kGrain, [&](std::int64_t begin, std::int64_t end) {
-            for_each_place(
-                index.shape(), x.strides(), dimension, begin, end,
-                [&](std::int64_t n, std::int64_t offset) {
-                    to[n] = from[offset + checked(wanted[n], size, dimension, "gather") * stride];
-                });
+            for_each_place(index.shape(), x.strides(), dimension, begin, end,
+                           [&](std::int64_t n, std::int64_t offset) {
+                               to[n] = from[offset + wanted[n] * stride];
+                           });
         });
     });
     return result;
@@ -273,20 +277,18 @@ Tensor scatter_add(const Tensor& x, int dimension, const Tensor& index, const Te
     const DType compute = sum_type(x.dtype());
     const Tensor result = copy_as(x, compute);
     const Tensor added = contiguous(to(source, compute));
-    const Tensor indices = contiguous(index);
+    const Tensor indices =
+        checked_indices("scatter_add", index, size_along(x, dimension), dimension);
     const std::int64_t* const places = indices.data<std::int64_t>();
-    const std::int64_t size = x.rank() == 0 ? 1 : x.size(dimension);
-    const std::int64_t stride =
-        x.rank() == 0 ? 1 : result.strides()[static_cast<std::size_t>(dimension)];
+    const std::int64_t stride = stride_along(result, dimension);
     with_sum_type(compute, [&](auto zero) {
         using T = decltype(zero);
         const T* const from = reinterpret_cast<const T*>(added.data_ptr_raw());
         T* const to = reinterpret_cast<T*>(result.storage()->data());
-        for_each_place(
-            index.shape(), result.strides(), dimension, 0, index.numel(),
-            [&](std::int64_t n, std::int64_t offset) {
-                to[offset + checked(places[n], size, dimension, "scatter_add") * stride] += from[n];
-            });
+        for_each_place(index.shape(), result.strides(), dimension, 0, index.numel(),
+                       [&](std::int64_t n, std::int64_t offset) {
+                           to[offset + places[n] * stride] += from[n];
+                       });
     });
     return to(result, x.dtype());
 }
