@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import runpy
 import struct
 import subprocess
@@ -33,7 +34,7 @@ def run(*arguments):
         capture_output=True,
         text=True,
         timeout=120,
-        env={"PYTHONPATH": str(ROOT / "py")},
+        env={**os.environ, "PYTHONPATH": str(ROOT / "py")},
     )
 
 

@@ -225,10 +225,13 @@ def test_a_signal_ends_the_step_that_runs(checkout, number):
         stderr=subprocess.PIPE,
         text=True,
     ) as process:
-        (checkout / "started").read_text()
-        process.send_signal(number)
-        assert process.communicate(timeout=SECONDS) == ("", "Making it\n")
-        assert process.returncode == 128 + number
+        try:
+            (checkout / "started").read_text()
+            process.send_signal(number)
+            assert process.communicate(timeout=SECONDS) == ("", "Making it\n")
+            assert process.returncode == 128 + number
+        finally:
+            process.kill()
     with pytest.raises(OSError, match="No such device"):  # nobody reads it any more
         os.open(checkout / "never", os.O_WRONLY | os.O_NONBLOCK)
 
