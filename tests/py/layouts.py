@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,11 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as st_numpy
 
 import kael
+
+# For tests that draw their examples: a skip inside them would keep the example alive.
+needs_torch = pytest.mark.skipif(
+    importlib.util.find_spec("torch") is None, reason="PyTorch, the oracle of this test, is not installed"
+)
 
 FLOATS = ("float32", "float64", "float16", "bfloat16")
 INTEGERS = ("int64", "int32", "int8", "uint8")

@@ -64,6 +64,7 @@ def tensors_and_dimensions(draw, dtypes):
     return tensor, draw(number | several)
 
 
+@layouts.needs_torch
 @pytest.mark.parametrize("name", OVER_DIMENSIONS)
 @settings(max_examples=80)
 @given(data=st.data())
@@ -77,6 +78,7 @@ def test_reductions_are_those_of_pytorch(name, data):
     compare(name, tensor, OVER_DIMENSIONS[name], options)
 
 
+@layouts.needs_torch
 @pytest.mark.parametrize(
     "name", ["sum", "prod", "mean", "amax", "any", "all", "var", "std", "norm", "argmin"]
 )
@@ -87,6 +89,7 @@ def test_reductions_of_everything_are_those_of_pytorch(name, data):
     compare(name, tensor, OVER_DIMENSIONS.get(name, 0), {})
 
 
+@layouts.needs_torch
 @pytest.mark.parametrize("name", OVER_ONE)
 @settings(max_examples=80)
 @given(data=st.data())
@@ -103,6 +106,7 @@ def test_what_works_along_one_dimension_is_that_of_pytorch(name, data):
     compare(name, tensor, OVER_ONE[name], options)
 
 
+@layouts.needs_torch
 @settings(max_examples=60)
 @given(data=st.data())
 def test_correction_and_power_are_those_of_pytorch(data):

@@ -82,6 +82,8 @@ std::int64_t GPT::parameter_count() const {
 Tensor GPT::logits(const std::int64_t* ids, std::int64_t batch, std::int64_t length) {
     KAEL_CHECK(batch >= 1, "the batch is " << batch << ", expected at least 1");
     check_length(config_, length);
+    const Shape shape = {batch, length, config_.vocab_size};
+    static_cast<void>(byte_count(shape, DType::float32)); // must fit, and then all below does
     check_ids(config_, ids, batch * length);
     const Decoder::Use use(*decoder_);
     if (grad_enabled() && needs_gradient(parameters())) {
@@ -89,7 +91,7 @@ Tensor GPT::logits(const std::int64_t* ids, std::int64_t batch, std::int64_t len
                                                {batch, length}, DType::int64);
         return recorded_logits(config_, weights_, rows);
     }
-    Tensor logits = Tensor::empty({batch, length, config_.vocab_size}, DType::float32);
+    Tensor logits = Tensor::empty(shape, DType::float32);
     for (std::int64_t row = 0; row < batch; ++row) {
         decoder_->all_logits(ids + row * length, length,
                              logits.mutable_data<float>() + row * length * config_.vocab_size);
