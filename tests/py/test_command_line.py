@@ -598,6 +598,10 @@ def test_bench_fails_in_one_line():
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="where a stack larger than memory fails in clone")
+@pytest.mark.skipif(
+    "tsan" in os.environ.get("LD_PRELOAD", ""),
+    reason="ThreadSanitizer itself ends a process that can start no thread",
+)
 def test_bench_without_threads_fails_in_one_line(checkpoint):
     command = [sys.executable, "-m", "kael", "bench", "--data", str(checkpoint), "--threads", "2"]
     done = subprocess.run(
