@@ -101,8 +101,9 @@ class Running:
     def __init__(self) -> None:
         self._lock = threading.Lock()  # held for moments: a stop must not meet a ring that is being freed
         self._stop: Callable[[], None] | None = None
-        self._idle = threading.Event()
-        self._idle.set()
+        # Held while a generation runs. Not threading.Event: an interrupt in its methods, which are Python,
+        # may leave its own lock held for good.
+        self._busy = threading.Lock()
         self._ended_by: str | None = None
         _everything_running.add(self)
 
@@ -110,14 +111,15 @@ class Running:
         """A generation is about to run; ``stop`` asks it to end."""
         with self._lock:
             self._refuse_if_ended()
-            self._idle.clear()
+            self._busy.acquire(blocking=False)
             self._stop = stop
 
     def over(self) -> None:
         """The generation has returned. Raises if it was ended from outside."""
         with self._lock:
             self._stop = None
-            self._idle.set()
+            if self._busy.locked():
+                self._busy.release()
             self._refuse_if_ended()
 
     def end(self, reason: str) -> None:
@@ -134,10 +136,12 @@ class Running:
     @property
     def is_idle(self) -> bool:
         """Whether nothing is being generated at the moment."""
-        return self._idle.is_set()
+        return not self._busy.locked()
 
     def wait(self, seconds: float) -> None:
-        self._idle.wait(seconds)
+        """Returns when no generation runs, or after so long. Only after :meth:`end`."""
+        if self._busy.acquire(timeout=seconds):
+            self._busy.release()
 
 
 _everything_running: weakref.WeakSet[Running] = weakref.WeakSet()
@@ -280,7 +284,9 @@ def _interruptibly(run: Callable[[], Generation], stop: Callable[[], None]) -> G
     if threading.current_thread() is not threading.main_thread():
         return run()
     outcome: list[Generation | BaseException] = []
-    finished = threading.Event()
+    # Held until there is an outcome. Not threading.Event: see Running.
+    unfinished = threading.Lock()
+    unfinished.acquire()
 
     def work() -> None:
         try:
@@ -288,24 +294,24 @@ def _interruptibly(run: Callable[[], Generation], stop: Callable[[], None]) -> G
         except BaseException as error:
             outcome.append(error)
         finally:
-            finished.set()
+            unfinished.release()
 
     # Not threading.Thread: an interrupt in its start or join leaves a thread that runs and seems to be over.
     started = False
     try:
         _thread.start_new_thread(work, ())
         started = True
-        while not finished.wait(_LOOK_SECONDS):
-            pass
+        while not outcome:
+            unfinished.acquire(timeout=_LOOK_SECONDS)
     except BaseException as error:
         if not started and isinstance(error, RuntimeError):
             raise Error(
                 f"no thread could be started for the generation: {error}", ErrorCode.OUT_OF_MEMORY
             ) from None
         stop()
-        while not finished.is_set():  # however often Ctrl-C is pressed: the thread still uses the model
+        while not outcome:  # however often Ctrl-C is pressed: the thread still uses the model
             with contextlib.suppress(BaseException):
-                finished.wait(_LOOK_SECONDS)
+                unfinished.acquire(timeout=_LOOK_SECONDS)
         raise
     result = outcome[0]
     if isinstance(result, BaseException):

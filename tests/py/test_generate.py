@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import select
+import signal
 import subprocess
 import sys
 import textwrap
@@ -644,6 +645,51 @@ print("end")
     )
     done = in_a_process(script)
     assert done.stdout == "end\n"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="sends SIGINT")
+def test_interrupts_at_any_moment_leave_the_model_usable():
+    """An interrupt inside a lock of Python's own making once left it held, and the next generation waited for
+    ever.
+    """
+    script = (
+        MODEL
+        + """
+import signal
+armed = False
+def interrupt(*_):
+    if armed:
+        raise KeyboardInterrupt
+signal.signal(signal.SIGINT, interrupt)
+while True:
+    try:
+        armed = True
+        print("armed", flush=True)
+        while True:
+            model.generate([1], 1)
+    except KeyboardInterrupt:
+        armed = False
+"""
+    )
+    delays = np.random.default_rng(1).uniform(0, 0.003, 400)
+    with subprocess.Popen(
+        [sys.executable, "-c", script],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,  # Python says there what it drops in a finalizer
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    ) as process:
+        try:
+            for delay in delays:
+                assert process.stdout.readline() == b"armed\n"
+                time.sleep(delay)  # to meet the generation at another moment each time
+                for _ in range(100):
+                    process.send_signal(signal.SIGINT)
+                    if select.select([process.stdout], [], [], 0.2)[0]:
+                        break  # else it was dropped in a finalizer
+                else:
+                    pytest.fail("no interrupt ends the generation any more")
+        finally:
+            process.kill()
 
 
 def test_an_exit_ends_the_generation_into_a_ring():
