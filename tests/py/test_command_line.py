@@ -242,7 +242,7 @@ def test_a_reader_that_leaves_ends_the_command_quietly(checkpoint):
     process.stderr.close()
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="sends signals")
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signals")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_ends_a_generation_with_what_there_is(checkpoint, number):
     process = start(
@@ -258,7 +258,9 @@ def test_an_interrupt_ends_a_generation_with_what_there_is(checkpoint, number):
     assert process.returncode == 0
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+@pytest.mark.skipif(
+    not os.path.exists("/dev/full"), reason="this system has no /dev/full, a disk that is always full"
+)
 def test_a_full_disk_is_one_line(checkpoint):
     with open("/dev/full", "wb") as full:
         process = start(
@@ -270,7 +272,9 @@ def test_a_full_disk_is_one_line(checkpoint):
     assert b"No space left on device" in errors
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+@pytest.mark.skipif(
+    not os.path.exists("/dev/full"), reason="this system has no /dev/full, a disk that is always full"
+)
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize("arguments", [("--help",), ("--version",), ("generate", "--help")])
 def test_help_on_a_full_disk_is_one_line(arguments, unbuffered, monkeypatch):
@@ -323,7 +327,7 @@ def shell(words, redirections):
     )
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="sends signals")
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signals")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize(
     "signalled",
@@ -350,7 +354,7 @@ def test_a_signal_during_the_imports_is_one_line(tmp_path, number, signalled):
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"python -m kael: interrupted\n")
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="sends signals")
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signals")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_that_was_blocked_before_the_start_ends_it(number):
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [number])
@@ -364,7 +368,7 @@ def test_a_signal_that_was_blocked_before_the_start_ends_it(number):
     assert process.returncode == 0
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="sends signals")
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signals")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_a_command_that_waits_for_its_input(number):
     fcntl = pytest.importorskip("fcntl")

@@ -498,7 +498,7 @@ def test_a_model_may_be_closed_while_other_threads_look_at_it():
     in_a_process(LOOKS_AT_MODELS_THAT_ARE_CLOSED)
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="sends SIGINT")
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signals")
 @pytest.mark.parametrize("listens", [False, True])
 def test_ctrl_c_ends_a_generation_on_the_main_thread(listens):
     script = (
@@ -517,7 +517,7 @@ except KeyboardInterrupt:
     assert in_a_process(script).stdout == "3\n"
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="sends SIGINT")
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signals")
 def test_ctrl_c_during_another_call_leaves_the_model_usable():
     script = (
         MODEL
@@ -542,7 +542,7 @@ except KeyboardInterrupt:
     assert in_a_process(script).stdout == "True\n"
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="sends SIGINT")
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signals")
 def test_no_interrupt_is_lost_between_tokens():
     """An interrupt is most likely pending when a callback is entered: none may be printed and dropped
     there."""
@@ -647,7 +647,7 @@ print("end")
     assert done.stdout == "end\n"
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="sends SIGINT")
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signals")
 def test_interrupts_at_any_moment_leave_the_model_usable():
     """An interrupt inside a lock of Python's own making once left it held, and the next generation waited for
     ever.

@@ -13,6 +13,7 @@
 #include "kael/error.h"
 #include "kael/operators.h"
 
+#include "message_of.h"
 #include "operators/operator.h"
 
 namespace {
@@ -20,6 +21,7 @@ namespace {
 using kael::DType;
 using kael::Shape;
 using kael::Tensor;
+using kael::test::message_of;
 
 Tensor counted(const Shape& shape) {
     Tensor tensor = Tensor::empty(shape, DType::float32);
@@ -30,16 +32,6 @@ Tensor counted(const Shape& shape) {
 template <typename T>
 std::vector<T> values(const Tensor& tensor) {
     return {tensor.data<T>(), tensor.data<T>() + tensor.numel()};
-}
-
-template <typename Call>
-std::string message_of(Call&& call) {
-    try {
-        call();
-    } catch (const kael::Error& error) {
-        return error.message();
-    }
-    return "no error";
 }
 
 TEST(Reduce, TakesDimensionsInAnyOrderAndKeepsThemWhenAsked) {
