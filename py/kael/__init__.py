@@ -15,6 +15,7 @@ library is loaded at first use, from ``KAEL_LIBRARY``, the installed package or 
 from kael import _early  # noqa: F401, I001  # before NumPy is imported
 from kael import _creation, _indexing, _layers, _operators, _rearranging, _reductions  # noqa: F401  # for Tensor
 from kael._autograd import enable_grad, grad, is_grad_enabled, no_grad, set_grad_enabled
+from kael._checkpoint import load_checkpoint, save_checkpoint
 from kael._debug import autograd_graph, explain, set_anomaly_detection, set_backward_trace
 from kael._borrowing import from_numpy, frombuffer
 from kael._errors import Error, ErrorCode
@@ -29,7 +30,9 @@ from kael._settings import (
     caching_allocator_enabled,
     get_num_threads,
     manual_seed,
+    random_state,
     set_num_threads,
+    set_random_state,
 )
 from kael._tensor import Tensor, tensor
 from kael._tokenizer import BpeTokenizer
@@ -64,15 +67,19 @@ __all__ = [
     "grad",
     "gradcheck",
     "is_grad_enabled",
+    "load_checkpoint",
     "load_safetensors",
     "manual_seed",
     "no_grad",
+    "random_state",
     "sample_next",
+    "save_checkpoint",
     "save_safetensors",
     "set_anomaly_detection",
     "set_backward_trace",
     "set_grad_enabled",
     "set_num_threads",
+    "set_random_state",
     "tensor",
 ]
 __all__ += _operators.FUNCTIONS

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Self, TypeVar
 
@@ -18,6 +18,7 @@ from kael._handles import NotCopied, Owned
 from kael._library import check_status, native
 from kael._ring import TokenRing
 from kael._safetensors import map_filled_by, tensors_of
+from kael._state import copy_state
 from kael._tensor import Tensor
 
 _Result = TypeVar("_Result")
@@ -182,6 +183,20 @@ class GPT(NotCopied):
     def parameters(self) -> list[Tensor]:
         """The tensors of :meth:`named_parameters`."""
         return list(self.named_parameters().values())
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """The tensors of :meth:`named_parameters` without their record: :func:`kael.save_safetensors` takes
+        it. They share the model's memory.
+        """
+        return {name: tensor.detach() for name, tensor in self.named_parameters().items()}
+
+    def load_state_dict(self, state: Mapping[str, Tensor], strict: bool = True) -> None:
+        """Copies values into the parameters, which become writable as by :meth:`train`. With ``strict`` both
+        must have the same names; shapes must always be the same. Nothing is changed when something does not
+        fit.
+        """
+        self.train()
+        copy_state(self.named_parameters(), state, strict)
 
     def train(self) -> GPT:
         """Makes the parameters writable: those of a mapped file are copied to memory. Returns the model."""

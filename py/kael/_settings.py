@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
+from typing import NamedTuple
+
 from kael import _checks
 from kael._errors import ErrorCode
 from kael._library import check_status, last_error, native, static_text
@@ -31,6 +34,29 @@ def get_num_threads() -> int:
 def manual_seed(seed: int) -> None:
     """Restarts the stream that random weights and generations without a seed draw from. Any thread."""
     native().released.kael_manual_seed(_checks.integer("seed", seed, 0, _checks.UINT64_MAX))
+
+
+class RandomState(NamedTuple):
+    """Where the stream of :func:`manual_seed` is: its seed, and how many 64-bit words were drawn since."""
+
+    seed: int
+    position: int
+
+
+def random_state() -> RandomState:
+    """Where the stream of :func:`manual_seed` is, for :func:`set_random_state`. Any thread."""
+    seed, position = ctypes.c_uint64(), ctypes.c_uint64()
+    check_status(native().released.kael_random_state(ctypes.byref(seed), ctypes.byref(position)))
+    return RandomState(seed.value, position.value)
+
+
+def set_random_state(state: tuple[int, int]) -> None:
+    """Goes on drawing where :func:`random_state` was taken. Any thread."""
+    if not isinstance(state, tuple) or len(state) != 2:
+        raise TypeError(f"state must be what random_state() gives, (seed, position), not {state!r}")
+    seed = _checks.integer("the seed of state", state[0], 0, _checks.UINT64_MAX)
+    position = _checks.integer("the position of state", state[1], 0, _checks.UINT64_MAX)
+    native().released.kael_set_random_state(seed, position)
 
 
 def caching_allocator_enabled() -> bool:

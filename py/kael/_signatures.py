@@ -219,6 +219,8 @@ FUNCTIONS: dict[str, Signature] = {
     "kael_set_num_threads": _released(_STATUS, c_int32),
     "kael_get_num_threads": _released(c_int32),
     "kael_manual_seed": _released(None, c_uint64),
+    "kael_random_state": _released(_STATUS, POINTER(c_uint64), POINTER(c_uint64)),
+    "kael_set_random_state": _released(None, c_uint64, c_uint64),
     "kael_caching_allocator_enabled": _kept(c_uint8),
     # Tensors
     "kael_tensor_from_bytes": _released(

@@ -15,8 +15,8 @@ contiguous float32 or float64 tensors in writable memory (:meth:`kael.GPT.train`
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar
 
 from kael import _checks
 from kael._apply import apply, apply_in_place
@@ -33,6 +33,11 @@ class Optimizer:
     group, which may be changed between steps (``group["lr"] = ...``). One thread at a time.
     """
 
+    #: The options of a group, and what checks one of a name and a value and gives it back.
+    _options: ClassVar[dict[str, Callable[[str, Any], Any]]] = {}
+    #: The names of what is remembered for a parameter after its first step.
+    _remembered: frozenset[str] = frozenset()
+
     def __init__(self, params: Parameters, defaults: dict[str, Any]) -> None:
         given = list(params)
         groups = given if given and isinstance(given[0], dict) else [{"params": given}]
@@ -41,18 +46,26 @@ class Optimizer:
         self.state: list[dict[str, Any]] = []
         seen: set[int] = set()
         for group in groups:
-            unknown = group.keys() - defaults.keys() - {"params"}
-            if unknown:
-                raise Error(f"unknown options {sorted(unknown)}, expected some of {sorted(defaults)}")
+            options = self._checked({**defaults, **group})
             tensors = [_parameter(index, tensor) for index, tensor in enumerate(group["params"])]
             for tensor in tensors:
                 if id(tensor) in seen:
                     raise Error("a parameter is given twice")
                 seen.add(id(tensor))
-            self.param_groups.append({**defaults, **group, "params": tensors})
+            self.param_groups.append({**options, "params": tensors})
             self.state.extend({} for _ in tensors)
         if not self.state:
             raise Error("no parameters are given")
+
+    def _checked(self, group: dict[str, Any]) -> dict[str, Any]:
+        unknown, missing = (
+            group.keys() - self._options.keys() - {"params"},
+            self._options.keys() - group.keys(),
+        )
+        if unknown or missing:
+            what = f"unknown options {sorted(unknown)}" if unknown else f"missing options {sorted(missing)}"
+            raise Error(f"{what}, expected {sorted(self._options)}")
+        return {name: check(name, group[name]) for name, check in self._options.items()}
 
     def parameters(self) -> list[Tensor]:
         """The parameters of all groups, in order."""
@@ -89,7 +102,9 @@ class Optimizer:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Goes on where the optimizer of ``state`` was: as many groups, and parameters of the same shapes."""
+        """Goes on where the optimizer of ``state`` was: as many groups, and parameters of the same shapes and
+        dtypes. Nothing is changed when something does not fit.
+        """
         groups, states = state["param_groups"], state["state"]
         if len(groups) != len(self.param_groups) or len(states) != len(self.state):
             raise Error(
@@ -97,15 +112,26 @@ class Optimizer:
                 f"{len(self.param_groups)} and {len(self.state)}"
             )
         for index, (tensor, remembered) in enumerate(zip(self.parameters(), states, strict=True)):
-            for name, value in remembered.items():
-                if isinstance(value, Tensor) and value.shape != tensor.shape:
-                    raise Error(
-                        f"the state {name!r} of parameter {index} has shape {list(value.shape)}, expected "
-                        f"{list(tensor.shape)}"
-                    )
-        for group, options in zip(self.param_groups, groups, strict=True):
+            self._check_remembered(f"parameter {index}", tensor, remembered)
+        checked = [self._checked(options) for options in groups]
+        for group, options in zip(self.param_groups, checked, strict=True):
             group.update(options)
         self.state = [dict(remembered) for remembered in states]
+
+    def _check_remembered(self, which: str, tensor: Tensor, remembered: dict[str, Any]) -> None:
+        """``remembered`` must be nothing, or what steps of this kind of optimizer leave for ``tensor``."""
+        if remembered and remembered.keys() != self._remembered:
+            found, expected = sorted(remembered), sorted(self._remembered)
+            raise Error(f"the state of {which} is {found}, expected {expected}: it is another optimizer's")
+        for name, value in remembered.items():
+            what = f"the state {name!r} of {which}"
+            if name == "step":
+                _checks.integer(what, value, 0, _checks.INT64_MAX)
+            elif not isinstance(value, Tensor):
+                raise TypeError(f"{what} must be a kael.Tensor, not {type(value).__name__}")
+            elif (value.dtype, value.shape) != (tensor.dtype, tensor.shape):
+                expected = f"{tensor.dtype} {list(tensor.shape)}"
+                raise Error(f"{what} is {value.dtype} {list(value.shape)}, expected {expected}")
 
 
 def _parameter(index: int, tensor: Any) -> Tensor:
@@ -131,18 +157,23 @@ def _rate(name: str, value: Any, least: float = 0.0, below: float = math.inf) ->
     return number
 
 
+def _decay_rates(name: str, value: Any) -> tuple[float, float]:
+    if not isinstance(value, (tuple, list)) or len(value) != 2:
+        raise TypeError(f"{name} must be two numbers, not {value!r}")
+    first, second = (_rate(f"{name}[{index}]", rate, below=1.0) for index, rate in enumerate(value))
+    return first, second
+
+
 class SGD(Optimizer):
     """Gradient descent, with momentum where that is not 0."""
+
+    _options: ClassVar = {"lr": _rate, "momentum": _rate, "weight_decay": _rate}
+    _remembered = frozenset({"momentum_buffer"})
 
     def __init__(
         self, params: Parameters, lr: float = 1e-3, momentum: float = 0.0, weight_decay: float = 0.0
     ) -> None:
-        defaults = {
-            "lr": _rate("lr", lr),
-            "momentum": _rate("momentum", momentum),
-            "weight_decay": _rate("weight_decay", weight_decay),
-        }
-        super().__init__(params, defaults)
+        super().__init__(params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
 
     def _step(self, tensor: Tensor, gradient: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
         velocity = None
@@ -157,6 +188,8 @@ class SGD(Optimizer):
 class Adam(Optimizer):
     """Adam; ``weight_decay`` is added to the gradient."""
 
+    _options: ClassVar = {"lr": _rate, "betas": _decay_rates, "eps": _rate, "weight_decay": _rate}
+    _remembered = frozenset({"step", "exp_avg", "exp_avg_sq"})
     _decoupled = False
 
     def __init__(
@@ -167,14 +200,7 @@ class Adam(Optimizer):
         eps: float = 1e-8,
         weight_decay: float = 0.0,
     ) -> None:
-        beta_1, beta_2 = betas
-        defaults = {
-            "lr": _rate("lr", lr),
-            "betas": (_rate("betas[0]", beta_1, below=1.0), _rate("betas[1]", beta_2, below=1.0)),
-            "eps": _rate("eps", eps),
-            "weight_decay": _rate("weight_decay", weight_decay),
-        }
-        super().__init__(params, defaults)
+        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
 
     def _step(self, tensor: Tensor, gradient: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
         if not state:
@@ -244,6 +270,19 @@ class CosineSchedule:
     def step(self) -> None:
         """To be called after each step of the optimizer."""
         self.steps += 1
+        self._apply()
+
+    def state_dict(self) -> dict[str, Any]:
+        """What :meth:`load_state_dict` takes."""
+        return {"steps": self.steps, "peaks": list(self._peaks)}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Goes on where the schedule of ``state`` was, with as many groups and its own totals."""
+        steps = _checks.integer("steps", state["steps"], 0, _checks.INT64_MAX)
+        peaks = [_rate("a peak of the state", peak) for peak in state["peaks"]]
+        if len(peaks) != len(self._peaks):
+            raise Error(f"the state is of {len(peaks)} groups, expected {len(self._peaks)}")
+        self.steps, self._peaks = steps, peaks
         self._apply()
 
     def _apply(self) -> None:

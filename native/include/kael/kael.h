@@ -90,8 +90,14 @@ KAEL_API kael_status kael_set_num_threads(int32_t count);
 /* 0 when KAEL_NUM_THREADS is not such a number; kael_last_error() says so. */
 KAEL_API int32_t kael_get_num_threads(void);
 
-/* Restarts the stream that random weights and unseeded generations draw from. Any thread. */
+/* Restarts the stream that random weights, dropout and unseeded generations draw from. Any thread.
+ */
 KAEL_API void kael_manual_seed(uint64_t seed);
+
+/* Where that stream is. What is drawn after kael_set_random_state with the two numbers is what
+ * would have been drawn after kael_random_state gave them. Any thread. */
+KAEL_API kael_status kael_random_state(uint64_t* seed, uint64_t* position);
+KAEL_API void kael_set_random_state(uint64_t seed, uint64_t position);
 
 /* 1 when freed blocks are kept for reuse; 0 after KAEL_NO_CACHING_ALLOCATOR (environment or build).
  */

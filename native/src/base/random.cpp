@@ -47,6 +47,14 @@ std::uint64_t RandomStream::next_bits() {
     return std::uint64_t{block[0]} | (std::uint64_t{block[1]} << 32);
 }
 
+void RandomStream::seek(std::uint64_t position) {
+    has_second_normal_ = false;
+    position_ = position - position % 2;
+    if (position % 2 != 0) {
+        next_bits();
+    }
+}
+
 double RandomStream::next_uniform() {
     return static_cast<double>(next_bits() >> 11) * kUniformStep;
 }
@@ -68,6 +76,20 @@ void manual_seed(std::uint64_t seed) {
     ProcessStream& process = process_stream();
     const std::lock_guard lock(process.mutex);
     process.stream = RandomStream(seed);
+}
+
+RandomState random_state() {
+    ProcessStream& process = process_stream();
+    const std::lock_guard lock(process.mutex);
+    return {process.stream.seed(), process.stream.position()};
+}
+
+void set_random_state(RandomState state) {
+    RandomStream stream(state.seed);
+    stream.seek(state.position);
+    ProcessStream& process = process_stream();
+    const std::lock_guard lock(process.mutex);
+    process.stream = stream;
 }
 
 std::uint64_t draw_seed() {

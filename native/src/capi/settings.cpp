@@ -63,6 +63,19 @@ void kael_manual_seed(uint64_t seed) {
     kael::capi::guard([&] { kael::manual_seed(seed); });
 }
 
+kael_status kael_random_state(uint64_t* seed, uint64_t* position) {
+    return kael::capi::guard([&] {
+        KAEL_CHECK(seed != nullptr && position != nullptr, "seed or position is null");
+        const kael::RandomState state = kael::random_state();
+        *seed = state.seed;
+        *position = state.position;
+    });
+}
+
+void kael_set_random_state(uint64_t seed, uint64_t position) {
+    kael::capi::guard([&] { kael::set_random_state({seed, position}); });
+}
+
 uint8_t kael_caching_allocator_enabled(void) {
     uint8_t enabled = 0;
     kael::capi::guard([&] { enabled = kael::caching_allocator_enabled() ? 1 : 0; });

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Self
 
-from kael import _autograd, _checks
+from kael import _checks
 from kael._errors import Error
+from kael._state import copy_state
 from kael._tensor import Tensor
 
 
@@ -133,19 +134,7 @@ class Module:
         """Copies values into parameters and buffers. With ``strict`` both must have the same names; shapes
         must always be the same. Nothing is changed when something does not fit.
         """
-        own = dict(self._named_tensors("_parameters", "_buffers"))
-        missing, surplus = sorted(own.keys() - state.keys()), sorted(state.keys() - own.keys())
-        if _checks.flag("strict", strict) and (missing or surplus):
-            raise Error(f"the state does not fit: missing {missing}, surplus {surplus}")
-        for name in own.keys() & state.keys():
-            if state[name].shape != own[name].shape:
-                raise Error(
-                    f"the state of {name!r} has shape {list(state[name].shape)}, expected "
-                    f"{list(own[name].shape)}"
-                )
-        with _autograd.no_grad():
-            for name in own.keys() & state.keys():
-                own[name].copy_(state[name])  # type: ignore[attr-defined]
+        copy_state(dict(self._named_tensors("_parameters", "_buffers")), state, strict)
 
     def train(self, mode: bool = True) -> Self:
         """Training mode for this module and all below it, or evaluation mode."""

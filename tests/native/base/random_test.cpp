@@ -102,6 +102,34 @@ TEST(ProcessStream, ManualSeedRestartsIt) {
     EXPECT_NE(kael::draw_seed(), first);
 }
 
+TEST(RandomStream, GoesOnAtAnyWord) {
+    kael::RandomStream whole(9);
+    std::vector<std::uint64_t> words(9);
+    std::generate(words.begin(), words.end(), [&] { return whole.next_bits(); });
+    for (std::size_t position = 0; position < words.size(); ++position) {
+        kael::RandomStream part(9);
+        part.next_normal();
+        part.seek(position);
+        EXPECT_EQ(part.position(), position);
+        for (std::size_t i = position; i < words.size(); ++i) {
+            EXPECT_EQ(part.next_bits(), words[i]) << "word " << i << " after " << position;
+        }
+    }
+}
+
+TEST(ProcessStream, GoesOnFromAState) {
+    kael::manual_seed(42);
+    for (int draws = 0; draws < 3; ++draws) {
+        const kael::RandomState state = kael::random_state();
+        EXPECT_EQ(state.seed, 42U);
+        EXPECT_EQ(state.position, static_cast<std::uint64_t>(draws));
+        const std::uint64_t next = kael::draw_seed();
+        kael::manual_seed(1);
+        kael::set_random_state(state);
+        EXPECT_EQ(kael::draw_seed(), next);
+    }
+}
+
 TEST(ProcessStream, ThreadsThatDrawAtOnceShareTheNumbersOut) {
     constexpr int kThreads = 4;
     constexpr int kDraws = 500;

@@ -335,6 +335,13 @@ static kael_gpt* tiny_model(void) {
     config.dimension = 8;
     kael_gpt* gpt = NULL;
     kael_manual_seed(7);
+    uint64_t seed = 0;
+    uint64_t position = 1;
+    CHECK_OK(kael_random_state(&seed, &position));
+    CHECK(seed == 7 && position == 0);
+    CHECK_REFUSED(kael_random_state(NULL, &position));
+    CHECK_REFUSED(kael_random_state(&seed, NULL));
+    kael_set_random_state(seed, position);
     CHECK_OK(kael_gpt_create(&config, &gpt));
     config.heads = 3; /* does not divide 8 */
     CHECK_REFUSED(kael_gpt_create(&config, &gpt));

@@ -1,4 +1,4 @@
-"""Data sets: MNIST's images and labels, from IDX files."""
+"""MNIST's images and labels, from IDX files."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from kael import _checks
 from kael._errors import Error, ErrorCode
 from kael._library import native
 from kael._tensor import Tensor
-
-__all__ = ["read_idx_images", "read_idx_labels"]
 
 Path = str | bytes | os.PathLike[Any]
 
