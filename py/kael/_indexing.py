@@ -1,5 +1,5 @@
-"""``t[...]`` for :class:`kael.Tensor`: views by integers, slices, ``None`` and ``...``; copies of the rows
-that a tensor or list of integers names.
+"""``t[...]`` for :class:`kael.Tensor`: views by integers, slices, ``None`` and ``...``; copies of what masks
+and tensors of integers pick.
 """
 
 from __future__ import annotations
@@ -9,17 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from kael import _checks, _signatures
+from kael import _checks
 from kael._apply import apply, apply_in_place, apply_view
-from kael._errors import Error, ErrorCode
+from kael._errors import Error
 from kael._tensor import Tensor, tensor
 
-_INT64 = _signatures.DTYPES.index("int64")
 
-
-def _view(whole: Tensor, index: Any) -> Tensor:
-    entries = list(index) if isinstance(index, tuple) else [index]
-    used = sum(entry is not None and entry is not Ellipsis for entry in entries)
+def _split(whole: Tensor, index: Any) -> tuple[Tensor, list[int], list[Tensor]]:
+    """A view by what needs no copy, and for the rest of ``index`` the dimension of the view where each tensor
+    of indices begins.
+    """
+    entries = [_entry(entry) for entry in (index if isinstance(index, tuple) else (index,))]
+    used = sum(_dimensions_of(entry) for entry in entries)
     if used > whole.ndim:
         raise Error(
             f"{used} indices for a tensor of shape {list(whole.shape)}, expected at most {whole.ndim}"
@@ -28,6 +29,8 @@ def _view(whole: Tensor, index: Any) -> Tensor:
         raise Error("more than one ... in an index")
     dimension = 0
     view = whole
+    dimensions: list[int] = []
+    tensors: list[Tensor] = []
     for entry in entries:
         if entry is Ellipsis:
             dimension += whole.ndim - used
@@ -37,16 +40,45 @@ def _view(whole: Tensor, index: Any) -> Tensor:
         elif isinstance(entry, slice):
             view = _sliced(view, dimension, entry)
             dimension += 1
+        elif isinstance(entry, Tensor):
+            if entry.ndim == 0:  # a mask: all or nothing, along a dimension of its own
+                view = apply_view("unsqueeze", view, dimension)
+                entry = apply_view("unsqueeze", entry, 0)
+            dimensions.append(dimension)
+            tensors.append(entry)
+            dimension += _dimensions_of(entry)
         else:
-            view = apply_view("select", view, dimension, _position(entry))
-    return view
+            view = apply_view("select", view, dimension, entry)
+    return view, dimensions, tensors
+
+
+def _entry(entry: Any) -> Any:
+    """An entry as None, ..., a slice, an int, or a tensor: of bools or, with dimensions, of integers."""
+    if entry is None or entry is Ellipsis or isinstance(entry, slice):
+        return entry
+    if isinstance(entry, (list, np.ndarray)):
+        entry = tensor(entry, dtype="int64" if isinstance(entry, list) and not entry else None)
+    if not isinstance(entry, Tensor):
+        return _position(entry)
+    if entry.dtype not in ("int64", "int32", "int8", "uint8", "bool"):
+        raise TypeError(f"a tensor as an index must hold integers or bools, not {entry.dtype}")
+    return entry.item() if entry.ndim == 0 and entry.dtype != "bool" else entry
+
+
+def _dimensions_of(entry: Any) -> int:
+    """How many dimensions of the tensor an entry is for."""
+    if isinstance(entry, Tensor) and entry.dtype == "bool":
+        return entry.ndim
+    return int(entry is not None and entry is not Ellipsis)
 
 
 def _position(entry: Any) -> int:
     if isinstance(entry, (bool, np.bool_)) or not (
         isinstance(entry, (int, np.integer)) or hasattr(entry, "__index__")
     ):
-        raise TypeError(f"an index must be an integer, a slice, None or ..., not {type(entry).__name__}")
+        raise TypeError(
+            f"an index must be an integer, a slice, None, ... or a tensor, not {type(entry).__name__}"
+        )
     return _checks.integer("an index", entry, -_checks.INT64_MAX, _checks.INT64_MAX)
 
 
@@ -64,26 +96,17 @@ def _bound(name: str, value: Any) -> int:
     return max(-_checks.INT64_MAX, min(number, _checks.INT64_MAX))
 
 
-def _rows(self: Tensor, index: Any) -> Tensor:
-    """The rows at the integers of ``index``, of any shape; negative ones count from the end."""
-    wanted = index if isinstance(index, Tensor) else tensor(index, dtype=None if index else "int64")
-    if wanted.dtype == "bool":
-        raise Error("a mask as an index is not available, use where or masked_fill", ErrorCode.UNSUPPORTED)
-    if wanted.dtype not in ("int64", "int32", "int8", "uint8"):
-        raise TypeError(f"a tensor as an index must hold integers, not {wanted.dtype}")
-    if self.ndim == 0:
-        raise Error("an index for a tensor without dimensions")
-    flat = apply("reshape", apply("to", wanted, _INT64), [-1])
-    flat = apply("where", flat < 0, flat + self.shape[0], flat)
-    return apply("reshape", apply("index_select", self, 0, flat), [*wanted.shape, *self.shape[1:]])
-
-
 def _getitem(self: Tensor, index: Any) -> Tensor:
-    return _rows(self, index) if isinstance(index, (Tensor, list)) else _view(self, index)
+    view, dimensions, tensors = _split(self, index)
+    return apply("index", view, dimensions, tensors) if tensors else view
 
 
 def _setitem(self: Tensor, index: Any, value: Any) -> None:
-    apply_in_place("copy_", _view(self, index), value)
+    view, dimensions, tensors = _split(self, index)
+    if tensors:
+        apply_in_place("index_put_", view, dimensions, tensors, value)
+    else:
+        apply_in_place("copy_", view, value)
 
 
 def _iterate(self: Tensor) -> Iterator[Tensor]:

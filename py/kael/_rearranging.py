@@ -67,6 +67,44 @@ def _scatter_add(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
 
 
 @public
+def _scatter(x: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None) -> Tensor:
+    """``x`` with the elements of ``src``, or one number, where ``gather`` would find them; of several for one
+    place the last one in the order of ``index``.
+    """
+    return apply("scatter", x, dimension("scatter", dim), index, _source("scatter", src, value))
+
+
+@method
+def _scatter_(self: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None) -> Tensor:
+    """As ``scatter``, written over the tensor."""
+    apply_in_place("scatter_", self, dimension("scatter", dim), index, _source("scatter_", src, value))
+    return self
+
+
+def _source(name: str, src: Any, value: Any) -> Any:
+    if (src is None) == (value is None):
+        raise TypeError(f"{name}: expected either src, a tensor or a number, or value, a number")
+    return value if src is None else src
+
+
+@public
+def _nonzero(x: Tensor, *, as_tuple: bool = False) -> Any:
+    """The indices of the elements that are not 0, int64 [how many, dimensions], in row-major order; as a
+    tuple the columns of that, with which ``x`` can be indexed.
+    """
+    found = apply("nonzero", x)
+    if not _checks.flag("nonzero: as_tuple", as_tuple):
+        return found
+    return tuple(found[:, i] for i in range(found.shape[1]))
+
+
+@public
+def _masked_select(x: Tensor, mask: Tensor) -> Tensor:
+    """The elements where the bools of ``mask`` are true, with one dimension; both broadcast."""
+    return apply("masked_select", x, mask)
+
+
+@public
 def _masked_fill(x: Tensor, mask: Tensor, value: Any) -> Tensor:
     """``value``, one number, where the bools of ``mask`` are true, and ``x`` elsewhere."""
     return apply("masked_fill", x, mask, value)

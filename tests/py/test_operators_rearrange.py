@@ -96,6 +96,45 @@ def test_elements_are_gathered_and_added_where_they_were(data):
         same(kael.scatter_add(whole, dim, index, source), expected)
 
 
+@settings(max_examples=120)
+@given(data=st.data())
+def test_elements_are_scattered_to_where_they_would_be_gathered(data):
+    plain = (layouts.contiguous, layouts.transposed, layouts.sliced)
+    dtype = data.draw(st.sampled_from(layouts.DTYPES))
+    x = data.draw(layouts.tensors(dtype, data.draw(layouts.shapes().filter(len)), plain))
+    dim = some_dimension(data, x.ndim)
+    size = x.shape[dim]
+    shape = [data.draw(st.integers(0, n)) for n in x.shape]
+    # Each place at most once, for PyTorch promises nothing of those that are named twice.
+    order = np.array(data.draw(st.permutations(range(size)))[: shape[dim]], np.int64)
+    places = np.broadcast_to(np.expand_dims(order, [i for i in range(x.ndim) if i != dim % x.ndim]), shape)
+    index = data.draw(st.sampled_from(plain))(places, "int64")
+    source = data.draw(layouts.tensors(dtype, tuple(shape)))
+    there = layouts.torch_of(x), dim, layouts.torch_of(index)
+    same(kael.scatter(x, dim, index, source), torch.scatter(*there, layouts.torch_of(source)))
+    number = {"b": True, "i": 7, "u": 7, "f": -2.5}[dtype[0]]
+    expected = torch.scatter(*there, number)
+    same(x.scatter(dim, index, value=number), expected)
+    assert x.scatter_(dim, index, number) is x
+    same(x, expected)
+
+
+def test_of_several_elements_for_one_place_the_last_one_stays_and_gets_the_gradient():
+    source = kael.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], requires_grad=True)
+    x = kael.zeros(2, 2).requires_grad_()
+    y = x.scatter(0, kael.tensor([[0, 1], [0, 0], [0, 1]]), source)
+    assert y.tolist() == [[5, 4], [0, 6]]
+    (y * kael.tensor([[1.0, 2.0], [3.0, 4.0]])).sum().backward()
+    assert source.grad.tolist() == [[0, 0], [0, 2], [1, 4]]
+    assert x.grad.tolist() == [[0, 0], [3, 0]]
+
+
+def test_a_scattered_tensor_may_hold_its_own_index():
+    x = kael.tensor([1, 2, 0])
+    x.scatter_(0, x, x)
+    assert x.tolist() == [0, 1, 2]
+
+
 @settings(max_examples=80)
 @given(data=st.data())
 def test_a_mask_is_filled(data):
@@ -219,6 +258,15 @@ def test_wrong_indices_and_shapes_are_named():
         (lambda: kael.index_add(x, 0, zeros, x.float()), "index_add: tensors of dtype float64 and float32"),
         (lambda: kael.index_add(x, 1, zeros, x), r"a source of shape \[2, 3\], expected \[2, 2\]"),
         (lambda: kael.scatter_add(x, 0, zeros[None] + 2, x[:1, :2]), "scatter_add: index 2 in dimension 0"),
+        (lambda: kael.scatter(x, 0, zeros[None] + 2, 1.0), "scatter: index 2 in dimension 0 of size 2"),
+        (lambda: kael.scatter(x, 0, zeros, 1.0), r"scatter: an index of shape \[2\] for a tensor of shape"),
+        (lambda: kael.scatter(x, 0, zeros[None], x), r"scatter: a source of shape \[2, 3\], expected"),
+        (lambda: kael.scatter(x, 0, zeros[None], x[:1, :2].float()), "scatter: tensors of dtype float64 and"),
+        (lambda: zeros.scatter(0, zeros, 0.5), "scatter: the number 0.5 for a tensor of dtype int64"),
+        (lambda: zeros.to("int8").scatter(0, zeros, 128), "scatter: the number 128 does not fit"),
+        (lambda: kael.zeros(1).expand(2).scatter_(0, zeros, 1.0), "share memory"),
+        (lambda: kael.masked_select(x, x), "masked_select: a mask of dtype float64, expected bool"),
+        (lambda: kael.masked_select(x, zeros > 0), r"the shapes \[2, 3\] and \[2\] do not broadcast"),
         (lambda: kael.cat([x, kael.zeros(0)]), r"cat: the shapes \[2, 3\] and \[0\] differ elsewhere"),
         (lambda: kael.cat([x, x[:, :2]]), r"\[2, 3\] and \[2, 2\] differ elsewhere than in dimension 0"),
         (lambda: kael.cat([kael.tensor(1)]), "cat: tensors without dimensions: use stack"),
@@ -244,6 +292,9 @@ def test_wrong_indices_and_shapes_are_named():
         (lambda: x.diagonal(0, 1, 1), "diagonal: dimension 1 twice"),
     ):  # fmt: skip
         with pytest.raises(kael.Error, match=message):
+            call()
+    for call in (lambda: kael.scatter(x, 0, zeros), lambda: kael.scatter(x, 0, zeros, x, value=1)):
+        with pytest.raises(TypeError, match="expected either src, a tensor or a number, or value"):
             call()
     for call in (lambda: kael.cat(x), lambda: kael.cat([x, 1]), lambda: kael.stack([None])):
         with pytest.raises(TypeError, match="argument 1 must be a list of tensors"):

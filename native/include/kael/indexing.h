@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "kael/promotion.h"
 #include "kael/tensor.h"
 
 namespace kael::forward {
@@ -31,6 +32,15 @@ namespace kael::forward {
 // them, one after the other. x and source have one dtype.
 [[nodiscard]] Tensor scatter_add(const Tensor& x, int dimension, const Tensor& index,
                                  const Tensor& source);
+
+// Writes the elements of `source` where gather would find them, in the order of `index`: of several
+// for one place the last one stays. `source` has the shape of `index` and the dtype of x, or is a
+// number that x can store.
+Tensor& scatter_(Tensor& x, int dimension, const Tensor& index, const Operand& source);
+
+// int64 [how many, dimensions of x]: the indices of the elements that are not 0, in row-major
+// order. NaN is not 0.
+[[nodiscard]] Tensor nonzero(const Tensor& x);
 
 // The indices along `dimension` that put x in ascending or descending order, or the first `count`
 // of them. NaN is larger than every number; equal elements stay in their order. `name` is the

@@ -57,6 +57,25 @@ Tensor& copy_(Tensor& x, const Operand& source);
 [[nodiscard]] Tensor scatter_add(const Tensor& x, int dimension, const Tensor& index,
                                  const Tensor& source);
 
+[[nodiscard]] Tensor scatter(const Tensor& x, int dimension, const Tensor& index,
+                             const Operand& source);
+Tensor& scatter_(Tensor& x, int dimension, const Tensor& index, const Operand& source);
+[[nodiscard]] Tensor nonzero(const Tensor& x);
+
+// What `indices` pick, as a copy: `indices[i]`, of integers or a mask of bools, is for the
+// dimension `dimensions[i]`, which ascend; a mask is for as many as it has. Integers count from the
+// end when they are negative, and broadcast; a mask has the sizes of its dimensions, and stands for
+// the places where it is true. The dimensions of what is picked stand in place of those that have
+// an index, or in front of all when another one is between those.
+[[nodiscard]] Tensor index(const Tensor& x, const std::vector<int>& dimensions,
+                           const std::vector<Tensor>& indices);
+// Writes `value`, which broadcasts and is converted as by copy_, over what `index` picks. Of
+// several values for one place the last one stays, and it alone gets a gradient.
+Tensor& index_put_(Tensor& x, const std::vector<int>& dimensions,
+                   const std::vector<Tensor>& indices, const Operand& value);
+// The elements where `mask`, of bools, is true, with one dimension; both broadcast.
+[[nodiscard]] Tensor masked_select(const Tensor& x, const Tensor& mask);
+
 // Elements along a dimension and where they stood (int64): all of them in order, or the `count`
 // largest or smallest, the largest or smallest first. NaN is larger than every number; of equal
 // elements those that come first.

@@ -216,6 +216,16 @@ Tensor pad(const Tensor& x, const Shape& amounts, const Scalar& value) {
     return result.is_same(x) ? x.clone() : result;
 }
 
+Tensor masked_select(const Tensor& x, const Tensor& mask) {
+    KAEL_CHECK(x.defined() && mask.defined(), "masked_select: an undefined tensor");
+    KAEL_CHECK(mask.dtype() == DType::boolean,
+               "masked_select: a mask of dtype " << name(mask.dtype()) << ", expected bool");
+    const Shape shapes[] = {x.shape(), mask.shape()};
+    const Shape shape = broadcast_shapes(shapes, "masked_select");
+    const Tensor places = nonzero(mask.expand(shape).reshape({-1})).select(1, 0);
+    return index_select(x.expand(shape).reshape({-1}), 0, places);
+}
+
 namespace {
 
 Tensor filled(const std::string& name, const Tensor& x, const Tensor& mask, const Operand& value) {

@@ -41,6 +41,7 @@ public:
 
     [[nodiscard]] const Tensor& gradient() const { return gradient_; }
     [[nodiscard]] const Tensor& saved(std::size_t index) const { return saved_.at(index); }
+    [[nodiscard]] const std::vector<Tensor>& all_saved() const { return saved_; }
     // Whether the gradient of that input is wanted; computing another is wasted.
     [[nodiscard]] bool needs(std::size_t input) const { return inputs_.at(input).edge != nullptr; }
 

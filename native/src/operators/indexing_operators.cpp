@@ -38,6 +38,40 @@ std::vector<Operator> indexing_operators() {
              a.check_count(4, 4);
              return Results{scatter_add(a.tensor(0), a.dimension(1), a.tensor(2), a.tensor(3))};
          }},
+        {"scatter",
+         [](const Arguments& a) {
+             a.check_count(4, 4);
+             return Results{scatter(a.tensor(0), a.dimension(1), a.tensor(2), a.operand(3))};
+         }},
+        {"scatter_",
+         [](const Arguments& a) {
+             a.check_count(4, 4);
+             Tensor x = a.tensor(0);
+             scatter_(x, a.dimension(1), a.tensor(2), a.operand(3));
+             return Results{};
+         }},
+        {"nonzero",
+         [](const Arguments& a) {
+             a.check_count(1, 1);
+             return Results{nonzero(a.tensor(0))};
+         }},
+        {"index",
+         [](const Arguments& a) {
+             a.check_count(3, 3);
+             return Results{index(a.tensor(0), a.dimensions(1), a.tensors(2))};
+         }},
+        {"index_put_",
+         [](const Arguments& a) {
+             a.check_count(4, 4);
+             Tensor x = a.tensor(0);
+             index_put_(x, a.dimensions(1), a.tensors(2), a.operand(3));
+             return Results{};
+         }},
+        {"masked_select",
+         [](const Arguments& a) {
+             a.check_count(2, 2);
+             return Results{masked_select(a.tensor(0), a.tensor(1))};
+         }},
         {"argsort",
          [](const Arguments& a) {
              a.check_count(3, 3);

@@ -12,6 +12,7 @@
 #include "tensor/blocks.h"
 #include "tensor/dimensions.h"
 #include "tensor/forward_views.h"
+#include "tensor/overlap.h"
 
 namespace kael::forward {
 
@@ -144,6 +145,28 @@ void check_gather_shapes(const std::string& name, const Tensor& x, int dimension
                           << " for a tensor of shape " << to_string(x.shape())
                           << ", expected as many dimensions, none but dimension " << dimension
                           << " larger");
+}
+
+// What scatter_ writes, in the shape of `index` and without gaps.
+Tensor scattered_values(const Tensor& x, const Tensor& index, const Operand& source) {
+    if (!source.is_number()) {
+        const Tensor& tensor = source.tensor();
+        KAEL_CHECK(tensor.defined(), "scatter: an undefined tensor");
+        KAEL_CHECK(tensor.dtype() == x.dtype(), "scatter: tensors of dtype "
+                                                    << kael::name(x.dtype()) << " and "
+                                                    << kael::name(tensor.dtype())
+                                                    << ", expected one dtype");
+        KAEL_CHECK(tensor.shape() == index.shape(),
+                   "scatter: a source of shape " << to_string(tensor.shape()) << ", expected "
+                                                 << to_string(index.shape()));
+        return overlap(x, tensor) ? clone(tensor) : contiguous(tensor);
+    }
+    check_fits(source.number(), x.dtype(), "scatter");
+    KAEL_CHECK(can_store(source.dtype(), x.dtype()),
+               "scatter: the number " << to_string(source.number()) << " for a tensor of dtype "
+                                      << kael::name(x.dtype()));
+    Tensor values = Tensor::empty(index.shape(), x.dtype());
+    return copy_(values, source);
 }
 
 } // namespace
@@ -291,6 +314,52 @@ Tensor scatter_add(const Tensor& x, int dimension, const Tensor& index, const Te
                        });
     });
     return to(result, x.dtype());
+}
+
+Tensor& scatter_(Tensor& x, int dimension, const Tensor& index, const Operand& source) {
+    dimension = wrap_dimension(x, dimension, "scatter");
+    check_index("scatter", index);
+    check_gather_shapes("scatter", x, dimension, index);
+    check_destination(x, "scatter");
+    const Tensor values = scattered_values(x, index, source);
+    const Tensor indices = checked_indices("scatter", overlap(x, index) ? clone(index) : index,
+                                           size_along(x, dimension), dimension);
+    const std::int64_t* const places = indices.data<std::int64_t>();
+    const std::int64_t stride = stride_along(x, dimension);
+    with_item(item_size(x.dtype()), [&](auto zero) {
+        using Item = decltype(zero);
+        const Item* const from = reinterpret_cast<const Item*>(values.data_ptr_raw());
+        Item* const to = reinterpret_cast<Item*>(x.storage()->data()) + x.offset();
+        for_each_place(index.shape(), x.strides(), dimension, 0, index.numel(),
+                       [&](std::int64_t n, std::int64_t offset) {
+                           to[offset + places[n] * stride] = from[n];
+                       });
+    });
+    x.storage()->bump_version();
+    return x;
+}
+
+Tensor nonzero(const Tensor& x) {
+    KAEL_CHECK(x.defined(), "nonzero: an undefined tensor");
+    const Tensor found = contiguous(to(x, DType::boolean));
+    const std::uint8_t* const values = found.data<std::uint8_t>();
+    const std::int64_t count = std::count_if(values, values + found.numel(),
+                                             [](std::uint8_t value) { return value != 0; });
+    Tensor result = Tensor::empty({count, x.rank()}, DType::int64);
+    std::int64_t* row = result.mutable_data<std::int64_t>();
+    Shape position(x.shape().size());
+    for (std::int64_t i = 0; i < found.numel(); ++i) {
+        if (values[i] != 0) {
+            row = std::copy(position.begin(), position.end(), row);
+        }
+        for (std::size_t j = position.size(); j-- > 0;) {
+            if (++position[j] < x.shape()[j]) {
+                break;
+            }
+            position[j] = 0;
+        }
+    }
+    return result;
 }
 
 } // namespace kael::forward

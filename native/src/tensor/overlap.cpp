@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "kael/error.h"
+
 #include "tensor/layout.h"
 
 namespace kael {
@@ -46,18 +48,31 @@ bool has_distinct_elements(const Tensor& tensor) {
     return true;
 }
 
+bool overlap(const Tensor& a, const Tensor& b) {
+    if (a.numel() == 0 || b.numel() == 0) {
+        return false;
+    }
+    const auto [first_begin, first_end] = extent(a);
+    const auto [second_begin, second_end] = extent(b);
+    return first_begin < second_end && second_begin < first_end;
+}
+
 bool spoils(const Tensor& written, const Tensor& read) {
-    if (written.numel() == 0 || read.numel() == 0) {
-        return false;
-    }
-    const auto [write_begin, write_end] = extent(written);
-    const auto [read_begin, read_end] = extent(read);
-    if (write_end <= read_begin || read_end <= write_begin) {
-        return false;
-    }
-    const bool same = write_begin == read_begin && written.dtype() == read.dtype() &&
-                      written.shape() == read.shape() && written.strides() == read.strides();
-    return !same;
+    const bool same = written.data_ptr_raw() == read.data_ptr_raw() &&
+                      written.dtype() == read.dtype() && written.shape() == read.shape() &&
+                      written.strides() == read.strides();
+    return !same && overlap(written, read);
+}
+
+void check_destination(const Tensor& tensor, const std::string& name) {
+    KAEL_CHECK(has_distinct_elements(tensor),
+               name << ": several elements of the tensor of shape " << to_string(tensor.shape())
+                    << " and strides " << to_string(tensor.strides())
+                    << " share memory (it was expanded): write into a clone");
+    const Storage& storage = *tensor.storage();
+    KAEL_CHECK(!storage.is_read_only(),
+               name << ": the tensor's memory is read-only: "
+                    << (storage.origin().empty() ? "borrowed" : storage.origin()));
 }
 
 } // namespace kael

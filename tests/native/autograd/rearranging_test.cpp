@@ -82,6 +82,29 @@ TEST(RearrangingGradient, IsThatOfDifferences) {
          [&](const Tensor& x) {
              return kael::scatter_add(numbered({2, 5, 2}), 1, places, x.slice(2, 1, 3));
          }},
+        {"scatter, to",
+         [&](const Tensor& x) { return kael::scatter(x, 1, places, numbered({2, 3, 2})); }},
+        {"scatter, from",
+         [&](const Tensor& x) {
+             return kael::scatter(numbered({2, 5, 2}), 1, places, x.slice(2, 1, 3));
+         }},
+        {"index, together", [&](const Tensor& x) { return kael::index(x, {1}, {rows - 3}); }},
+        {"index, apart",
+         [&](const Tensor& x) { return kael::index(x, {0, 2}, {index({2, 1}, {1, 0}), rows}); }},
+        {"index by a mask",
+         [](const Tensor& x) { return kael::index(x, {1}, {kael::gt(numbered({3, 4}), 5)}); }},
+        {"index_put_, to",
+         [&](const Tensor& x) {
+             Tensor y = x * 2.0;
+             return kael::index_put_(y, {1}, {index({2}, {2, 0})}, numbered({2, 4}));
+         }},
+        {"index_put_, from",
+         [](const Tensor& x) {
+             Tensor y = numbered({2, 3, 4, 5});
+             return kael::index_put_(y, {0, 3}, {index({2, 1}, {1, 0}), index({3}, {4, 0, 4})},
+                                     x.unsqueeze(1));
+         }},
+        {"masked_select", [&](const Tensor& x) { return kael::masked_select(x, mask); }},
         {"masked_fill", [&](const Tensor& x) { return kael::masked_fill(x, mask, 7); }},
         {"flip", [](const Tensor& x) { return kael::flip(x, {0, -1}); }},
         {"roll", [](const Tensor& x) { return kael::roll(x, {1, -3}, {1, 2}); }},
