@@ -37,6 +37,13 @@ def integer(name: str, value: Any, low: int, high: int) -> int:
     return number
 
 
+def unpacked(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The values of ``f(1, 2)`` or of ``f((1, 2))``."""
+    if len(values) == 1 and isinstance(values[0], (list, tuple)):
+        return tuple(values[0])
+    return values
+
+
 def number(name: str, value: Any) -> float:
     """``value`` as a finite float."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):

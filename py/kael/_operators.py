@@ -359,12 +359,24 @@ def dimension(name: str, value: Any) -> int:
     return _checks.integer(f"{name}: a dimension", value, *_INT32)
 
 
+#: One dimension, several, or None for all.
+Dimensions = int | list[int] | tuple[int, ...] | None
+
+
+def dimensions(name: str, dim: Any) -> list[int] | None:
+    """``dim`` as a list, or None for all."""
+    if dim is None:
+        return None
+    if isinstance(dim, (list, tuple)):
+        return [dimension(name, value) for value in dim]
+    return [dimension(name, dim)]
+
+
 def integers(name: str, values: tuple[Any, ...]) -> list[int]:
     """The integers of ``f(1, 2)`` or of ``f((1, 2))``."""
-    if len(values) == 1 and isinstance(values[0], (list, tuple)):
-        values = tuple(values[0])
     return [
-        _checks.integer(f"{name}: a size", value, -_checks.INT64_MAX, _checks.INT64_MAX) for value in values
+        _checks.integer(f"{name}: a size", value, -_checks.INT64_MAX, _checks.INT64_MAX)
+        for value in _checks.unpacked(values)
     ]
 
 
@@ -387,15 +399,11 @@ def _unsqueeze(x: Tensor, dim: int) -> Tensor:
 
 
 @public
-def _squeeze(x: Tensor, dim: int | None = None) -> Tensor:
-    """A view without dimension ``dim`` if its size is 1; without ``dim``, without every such dimension."""
-    if dim is not None:
-        return apply_view("squeeze", x, dimension("squeeze", dim))
-    if not isinstance(x, Tensor):
-        raise TypeError(f"squeeze: argument 1 is {type(x).__name__}, expected a tensor")
-    for index in reversed(range(x.ndim)):
-        x = apply_view("squeeze", x, index)
-    return x
+def _squeeze(x: Tensor, dim: Dimensions = None) -> Tensor:
+    """A view without those of the dimensions named whose size is 1; without ``dim``, without every such
+    dimension.
+    """
+    return apply_view("squeeze", x, dimensions("squeeze", dim))
 
 
 @method
@@ -494,4 +502,14 @@ def __float__(self: Tensor) -> float:
 
 @method
 def __int__(self: Tensor) -> int:
+    return int(self.item())
+
+
+@method
+def __index__(self: Tensor) -> int:
+    if self.numel() != 1 or "int" not in self.dtype:
+        raise TypeError(
+            f"a tensor of {self.dtype} and shape {list(self.shape)} as an integer, expected one element of "
+            "an integer dtype"
+        )
     return int(self.item())

@@ -10,41 +10,44 @@ import numpy as np
 
 from kael import _checks
 from kael._apply import apply, apply_pair
-from kael._operators import dimension, public
+from kael._operators import Dimensions, dimension, dimensions, dtype_number, public
 from kael._tensor import Tensor
-
-Dimensions = int | list[int] | tuple[int, ...] | None
-
-
-def _dimensions(name: str, dim: Any) -> list[int] | None:
-    """One dimension, several, or None for all."""
-    if dim is None:
-        return None
-    if isinstance(dim, (list, tuple)):
-        return [dimension(name, value) for value in dim]
-    return [dimension(name, dim)]
 
 
 def _over(name: str, dim: Any, keepdim: Any) -> tuple[list[int] | None, bool]:
-    return _dimensions(name, dim), _checks.flag(f"{name}: keepdim", keepdim)
+    return dimensions(name, dim), _checks.flag(f"{name}: keepdim", keepdim)
+
+
+def _apply_in(dtype: str | None, name: str, x: Any, *arguments: Any) -> Tensor:
+    """The operator's result for ``x`` as another dtype, in that dtype."""
+    if dtype is None:
+        return apply(name, x, *arguments)
+    number = dtype_number(name, dtype)
+    return apply("to", apply(name, apply("to", x, number), *arguments), number)
 
 
 @public
-def _sum(x: Tensor, dim: Dimensions = None, keepdim: bool = False) -> Tensor:
-    """The sum over the dimensions named, or over all; int64 of integers and bools. 0 of nothing."""
-    return apply("sum", x, *_over("sum", dim, keepdim))
+def _sum(x: Tensor, dim: Dimensions = None, keepdim: bool = False, *, dtype: str | None = None) -> Tensor:
+    """The sum over the dimensions named, or over all; int64 of integers and bools. 0 of nothing. With
+    ``dtype`` that of the elements converted to it.
+    """
+    return _apply_in(dtype, "sum", x, *_over("sum", dim, keepdim))
 
 
 @public
-def _prod(x: Tensor, dim: Dimensions = None, keepdim: bool = False) -> Tensor:
-    """The product over the dimensions named, or over all; int64 of integers and bools. 1 of nothing."""
-    return apply("prod", x, *_over("prod", dim, keepdim))
+def _prod(x: Tensor, dim: Dimensions = None, keepdim: bool = False, *, dtype: str | None = None) -> Tensor:
+    """The product over the dimensions named, or over all; int64 of integers and bools. 1 of nothing. With
+    ``dtype`` that of the elements converted to it.
+    """
+    return _apply_in(dtype, "prod", x, *_over("prod", dim, keepdim))
 
 
 @public
-def _mean(x: Tensor, dim: Dimensions = None, keepdim: bool = False) -> Tensor:
-    """The mean of floats over the dimensions named, or over all. NaN of nothing."""
-    return apply("mean", x, *_over("mean", dim, keepdim))
+def _mean(x: Tensor, dim: Dimensions = None, keepdim: bool = False, *, dtype: str | None = None) -> Tensor:
+    """The mean of floats over the dimensions named, or over all. NaN of nothing. With ``dtype`` that of the
+    elements converted to it, which must be a dtype of floats.
+    """
+    return _apply_in(dtype, "mean", x, *_over("mean", dim, keepdim))
 
 
 @public
@@ -179,18 +182,22 @@ def _min(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor | E
 
 
 @public
-def _cumsum(x: Tensor, dim: int) -> Tensor:
-    """The sums of the elements so far along ``dim``; int64 of integers and bools."""
-    return apply("cumsum", x, dimension("cumsum", dim))
+def _cumsum(x: Tensor, dim: int, *, dtype: str | None = None) -> Tensor:
+    """The sums of the elements so far along ``dim``; int64 of integers and bools. With ``dtype`` those of the
+    elements converted to it.
+    """
+    return _apply_in(dtype, "cumsum", x, dimension("cumsum", dim))
 
 
 @public
-def _softmax(x: Tensor, dim: int) -> Tensor:
-    """``exp(x) / sum(exp(x))`` along ``dim``, without overflow. Floats only. NaN where all are -inf."""
-    return apply("softmax", x, dimension("softmax", dim))
+def _softmax(x: Tensor, dim: int, dtype: str | None = None) -> Tensor:
+    """``exp(x) / sum(exp(x))`` along ``dim``, without overflow. NaN where all are -inf. Of floats, or of what
+    ``dtype`` makes floats first.
+    """
+    return _apply_in(dtype, "softmax", x, dimension("softmax", dim))
 
 
 @public
-def _log_softmax(x: Tensor, dim: int) -> Tensor:
+def _log_softmax(x: Tensor, dim: int, dtype: str | None = None) -> Tensor:
     """The logarithm of ``softmax``, exact where that is 0."""
-    return apply("log_softmax", x, dimension("log_softmax", dim))
+    return _apply_in(dtype, "log_softmax", x, dimension("log_softmax", dim))

@@ -123,11 +123,13 @@ class Tensor(NotCopied):
         """True for row-major elements without gaps."""
         return bool(self._info.is_contiguous)
 
-    def view(self, *shape: int) -> Tensor:
+    def view(self, *shape: Any) -> Tensor:
         """The same memory with another shape of as many elements; one dimension may be -1. A layout that
         would need a copy is an :class:`kael.Error`.
         """
-        sizes = [_checks.integer("a dimension", size, -1, _checks.INT64_MAX) for size in shape]
+        sizes = [
+            _checks.integer("a dimension", size, -1, _checks.INT64_MAX) for size in _checks.unpacked(shape)
+        ]
         if len(sizes) > _signatures.MAX_RANK:
             raise Error(f"a shape of {len(sizes)} dimensions, expected at most {_signatures.MAX_RANK}")
         array = (ctypes.c_int64 * _signatures.MAX_RANK)(*sizes)

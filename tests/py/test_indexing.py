@@ -120,6 +120,10 @@ def test_views_are_those_of_numpy():
         (tensor.squeeze(1), array[:, 0]),
         (tensor.squeeze(), array[:, 0]),
         (tensor.squeeze(0), array),
+        (tensor.squeeze([0, 1]), array[:, 0]),
+        (tensor[:1].squeeze((-3, 1)), array[0, 0]),
+        (tensor.squeeze([]), array),
+        (tensor.view((3, -1)), array.reshape(3, 2)),
         (tensor.expand(2, 4, -1), np.broadcast_to(array, (2, 4, 3))),
         (tensor.reshape(3, -1), array.reshape(3, 2)),
         (tensor.T.reshape(-1), array.T.reshape(-1)),
@@ -165,6 +169,36 @@ def test_dtypes_change_by_name():
         tensor.to(np.float32)
 
 
-def test_squeeze_of_no_tensor_is_a_type_error():
-    with pytest.raises(TypeError, match="squeeze: argument 1 is int, expected a tensor"):
+def test_a_tensor_without_dimensions_takes_0_and_minus_1_as_if_it_had_one():
+    x = kael.tensor(3.0, requires_grad=True)
+    for call in (lambda d: x.squeeze(d), lambda d: x.squeeze([d]), lambda d: x.transpose(d, 0)):
+        for dimension in (0, -1):
+            result = call(dimension)
+            assert (result.shape, result.item()) == ((), 3.0)
+            assert kael.grad(result, x)[0].item() == 1.0
+        for dimension in (1, -2):
+            with pytest.raises(kael.Error, match=rf"dimension {dimension} of a tensor of shape \[\]"):
+                call(dimension)
+
+
+def test_wrong_dimensions_of_squeeze_are_named():
+    x = kael.zeros(1, 2, 1)
+    for wrong, message in (
+        (3, r"squeeze: dimension 3 of a tensor of shape \[1, 2, 1\], expected -3 to 2"),
+        ([0, -3], "squeeze: dimension 0 is named twice"),
+        ([0, 2**31 - 1], "squeeze: dimension 2147483647 of a tensor"),
+    ):
+        with pytest.raises(kael.Error, match=message):
+            x.squeeze(wrong)
+    with pytest.raises(kael.Error, match="squeeze: argument 1 is an integer, expected a tensor"):
         kael.squeeze(3)
+
+
+def test_a_tensor_of_one_integer_is_an_index():
+    two = kael.tensor([[2]])
+    assert list("abc")[two] == "c"
+    assert kael.arange(9).narrow(0, two, 2).tolist() == [2, 3]
+    assert kael.tensor([[1, 2, 3]])[0, two[0]].item() == 3
+    for wrong in (kael.tensor([1, 2]), kael.tensor(1.0), kael.tensor(True)):
+        with pytest.raises(TypeError, match="as an integer, expected one element of an integer dtype"):
+            "abc"[wrong]

@@ -324,3 +324,27 @@ def test_sums_of_small_integers_do_not_wrap(dtype):  # KB062
 def test_the_mean_of_integers_asks_for_floats():  # KB064
     with pytest.raises(kael.Error, match="mean: a tensor of dtype int64, expected a floating-point one"):
         kael.tensor([1, 2]).mean()
+
+
+@pytest.mark.parametrize("name", ["sum", "prod", "mean", "cumsum", "softmax", "log_softmax"])
+def test_a_dtype_is_that_of_the_elements_and_of_the_result(name):
+    x = kael.tensor([[100, 27, 3], [1, 2, 100]], dtype="int8")
+    for dtype in layouts.FLOATS:
+        result = getattr(x, name)(1, dtype=dtype)
+        layouts.assert_same(result, getattr(x.to(dtype), name)(1))
+        assert result.dtype == dtype
+    y = kael.tensor([1.5, 2.5], requires_grad=True)
+    getattr(y, name)(0, dtype="float64")[..., None][0].sum().backward()
+    assert y.grad.dtype == "float32"
+    with pytest.raises(kael.Error, match=f"{name}: dtype is 'float', expected one of float32"):
+        getattr(x, name)(0, dtype="float")
+    with pytest.raises(TypeError, match=f"{name}: dtype must be a str, not int"):
+        getattr(x, name)(0, dtype=7)
+
+
+def test_a_sum_in_an_integer_dtype_is_one_of_it():
+    hundreds = kael.tensor([100, 100])
+    for dtype, total in (("int8", -56), ("uint8", 200), ("int32", 200), ("bool", 1)):
+        assert hundreds.sum(dtype=dtype).dtype == dtype
+        assert hundreds.cumsum(0, dtype=dtype)[1].item() == total
+    assert kael.tensor([1.75, 1.75]).sum(dtype="int64").item() == 2

@@ -96,6 +96,8 @@ struct Sorted {
 [[nodiscard]] Tensor narrow(const Tensor& x, int dimension, std::int64_t start,
                             std::int64_t length);
 [[nodiscard]] Tensor flatten(const Tensor& x, int first, int last);
+// Without those of `dimensions` whose size is 1.
+[[nodiscard]] Tensor squeeze(const Tensor& x, const std::vector<int>& dimensions);
 // The elements of two dimensions whose index in `second` is that in `first` plus `offset`, as the
 // last dimension instead of both.
 [[nodiscard]] Tensor diagonal(const Tensor& x, std::int64_t offset, int first, int second);

@@ -85,6 +85,17 @@ Tensor flatten(const Tensor& x, int first, int last) {
     return x.reshape(shape);
 }
 
+Tensor squeeze(const Tensor& x, const std::vector<int>& dimensions) {
+    Tensor result = x;
+    const std::vector<int> wrapped =
+        dimensions.empty() ? std::vector<int>{} : wrap_dimensions(x, dimensions, "squeeze");
+    // From the last on, so that those before it stay where they are.
+    for (auto dimension = wrapped.rbegin(); dimension != wrapped.rend(); ++dimension) {
+        result = result.squeeze(*dimension);
+    }
+    return result;
+}
+
 namespace {
 
 // Values are gathered, which records; indices have no gradient.

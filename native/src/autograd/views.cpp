@@ -8,6 +8,7 @@
 #include "kael/tensor.h"
 
 #include "autograd/record.h"
+#include "tensor/dimensions.h"
 #include "tensor/forward_views.h"
 
 namespace kael {
@@ -114,7 +115,7 @@ Tensor Tensor::unsqueeze(int dimension) const {
 }
 
 Tensor Tensor::squeeze(int dimension) const {
-    const int place = existing_dimension(*this, dimension);
+    const int place = wrap_dimension(*this, dimension, "squeeze");
     return recorded(
         "SqueezeBackward", *this, forward::squeeze(*this, place),
         [=](const Tensor& x) { return x.squeeze(place); },

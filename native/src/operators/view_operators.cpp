@@ -1,7 +1,8 @@
 // Views and plain copies by name; Tensor's own methods do the work.
-#include "kael/error.h"
+#include "kael/operators.h"
 
 #include "operators/operator.h"
+#include "tensor/dimensions.h"
 
 namespace kael {
 
@@ -43,8 +44,10 @@ std::vector<Operator> view_operators() {
          }},
         {"squeeze",
          [](const Arguments& a) {
-             a.check_count(2, 2);
-             return one(a.tensor(0).squeeze(a.dimension(1)));
+             a.check_count(1, 2);
+             const Tensor x = a.tensor(0);
+             return one(
+                 squeeze(x, a.is_absent(1) ? wrap_dimensions(x, {}, a.name()) : a.dimensions(1)));
          }},
         {"expand",
          [](const Arguments& a) {

@@ -7,6 +7,7 @@
 #include "kael/tensor.h"
 
 #include "base/checked_arithmetic.h"
+#include "tensor/dimensions.h"
 #include "tensor/forward_views.h"
 #include "tensor/layout.h"
 
@@ -77,8 +78,11 @@ Tensor derive(const Tensor& x, Shape shape, Shape strides, std::int64_t offset) 
 namespace forward {
 
 Tensor transpose(const Tensor& x, int first, int second) {
-    const std::size_t a = at(existing_dimension(x, first));
-    const std::size_t b = at(existing_dimension(x, second));
+    const std::size_t a = at(wrap_dimension(x, first, "transpose"));
+    const std::size_t b = at(wrap_dimension(x, second, "transpose"));
+    if (x.rank() == 0) {
+        return x;
+    }
     Shape shape = x.shape();
     Shape strides = x.strides();
     std::swap(shape[a], shape[b]);
@@ -158,8 +162,8 @@ Tensor unsqueeze(const Tensor& x, int dimension) {
 }
 
 Tensor squeeze(const Tensor& x, int dimension) {
-    const std::size_t place = at(existing_dimension(x, dimension));
-    return x.shape()[place] == 1 ? select(x, dimension, 0) : x;
+    const std::size_t place = at(wrap_dimension(x, dimension, "squeeze"));
+    return x.rank() > 0 && x.shape()[place] == 1 ? select(x, dimension, 0) : x;
 }
 
 Tensor expand(const Tensor& x, const Shape& shape) {
