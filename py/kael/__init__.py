@@ -18,7 +18,7 @@ from kael._autograd import enable_grad, grad, is_grad_enabled, no_grad, set_grad
 from kael._checkpoint import load_checkpoint, save_checkpoint
 from kael._debug import autograd_graph, explain, set_anomaly_detection, set_backward_trace
 from kael._borrowing import from_numpy, frombuffer
-from kael._errors import Error, ErrorCode
+from kael._errors import AnomalyError, Error, ErrorCode
 from kael._generation import FinishReason, Generation
 from kael._gradcheck import gradcheck
 from kael._gpt import GPT, GPTConfig, sample_next
@@ -46,6 +46,7 @@ from kael import data, nn, optim  # noqa: E402, F401  # which use the functions
 
 __all__ = [
     "GPT",
+    "AnomalyError",
     "BpeTokenizer",
     "Error",
     "ErrorCode",

@@ -4,9 +4,14 @@ the operator that made the first NaN (docs/debugging.md).
 
 from __future__ import annotations
 
+import ctypes
+import os
+import sys
+from pathlib import Path
 from typing import Any
 
 from kael import _callbacks, _checks, _signatures
+from kael._errors import Error
 from kael._library import answered_text, check_status, native, text_of
 from kael._tensor import Tensor
 
@@ -68,17 +73,50 @@ def set_backward_trace(output: Any) -> None:
 
 # ---- Anomalies
 
-_detecting = False
+_MODES = {
+    "nan": _signatures.FIND_NAN,
+    "inf": _signatures.FIND_INFINITY,
+    "both": _signatures.FIND_NAN | _signatures.FIND_INFINITY,
+}
+_PACKAGE = str(Path(__file__).parent) + os.sep
+_detecting = 0
+
+
+def _write_call_site(text: Any, capacity: int, length: Any, _: Any) -> int:
+    def write() -> None:
+        frame: Any = sys._getframe(1)
+        while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+            frame = frame.f_back
+        place = f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame is not None else ""
+        encoded = place.encode("utf-8", "backslashreplace")[-capacity:]
+        ctypes.memmove(text, encoded, len(encoded))
+        length[0] = len(encoded)
+
+    return 0 if _callbacks.note_failure(write) else 1
+
+
+_call_site = _signatures.CallSiteCallback(_write_call_site)  # made once, as _callback
 
 
 class set_anomaly_detection:  # used as a function
-    """Makes every backward pass look for NaN in each gradient, and fail with the name of the operator that
-    made the first one: at once, process-wide, and in a ``with`` statement until its end. It is slow.
+    """Makes every backward pass search each gradient for NaN (``mode="nan"``), infinities (``"inf"``) or
+    ``"both"``, and fail at the first operator that made one with an :class:`kael.AnomalyError` that says all
+    that is known of it: at once, process-wide, and in a ``with`` statement until its end.
+
+    With ``check_forward``, operators on tensors fail already when their result holds one. It is slow: the
+    gradients, and the operands of every recorded operator, are looked at.
     """
 
-    def __init__(self, enabled: bool) -> None:
+    def __init__(self, enabled: bool, mode: str = "nan", check_forward: bool = False) -> None:
+        if not isinstance(mode, str):
+            raise TypeError(f"mode must be a str, not {type(mode).__name__}")
+        if mode not in _MODES:
+            raise Error(f'the mode {mode!r} is unknown, expected "nan", "inf" or "both"')
+        flags = _MODES[mode]
+        if _checks.flag("check_forward", check_forward):
+            flags |= _signatures.CHECK_FORWARD
         self._before = _detecting
-        _detect(_checks.flag("enabled", enabled))
+        _detect(flags if _checks.flag("enabled", enabled) else 0)
 
     def __enter__(self) -> None:
         pass
@@ -87,7 +125,9 @@ class set_anomaly_detection:  # used as a function
         _detect(self._before)
 
 
-def _detect(enabled: bool) -> None:
+def _detect(flags: int) -> None:
     global _detecting
-    _detecting = enabled
-    native().kept.kael_set_anomaly_detection(enabled)
+    if flags:
+        check_status(native().kept.kael_set_call_site(_call_site, None))
+    check_status(native().kept.kael_set_anomaly_detection(flags))
+    _detecting = flags

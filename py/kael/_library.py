@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib.resources
+import json
 import os
 import sys
 import threading
@@ -17,8 +18,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from kael import _signatures
-from kael._errors import Error, ErrorCode
+from kael import _callbacks, _signatures
+from kael._errors import AnomalyError, Error, ErrorCode
 
 _HINT = (
     "run scripts/serve, or cmake --preset cpu && cmake --build --preset cpu, or set KAEL_LIBRARY to the file"
@@ -141,8 +142,12 @@ def static_text(pointer: Any) -> str:
 
 
 def check_status(status: int) -> None:
-    """Raises the last error of this thread unless ``status`` is that of success."""
+    """Raises the last error of this thread unless ``status`` is that of success; what a callback raised,
+    where that was the cause.
+    """
     if status != _signatures.OK:
+        if status == _signatures.CALLBACK_FAILED:
+            _callbacks.raise_failure()
         raise last_error(status)
 
 
@@ -156,4 +161,8 @@ def last_error(status: int) -> Error:
         code = ErrorCode(status)
     except ValueError:
         code = ErrorCode.INTERNAL
+    if code == ErrorCode.ANOMALY:
+        anomaly = text_of(kept.kael_last_anomaly(ctypes.byref(length)), length.value)
+        if anomaly:  # there was memory for it
+            return AnomalyError(message, code, text, json.loads(anomaly))
     return Error(message, code, text)

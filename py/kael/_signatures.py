@@ -72,6 +72,7 @@ TokenCallback = CFUNCTYPE(c_int32, c_void_p, c_int64)
 StopCallback = CFUNCTYPE(c_uint8, c_void_p)
 ReleaseCallback = CFUNCTYPE(None, c_void_p)
 GradientCallback = CFUNCTYPE(c_int32, POINTER(TensorHandle), POINTER(POINTER(TensorHandle)), c_void_p)
+CallSiteCallback = CFUNCTYPE(c_int32, POINTER(c_char), c_int64, POINTER(c_int64), c_void_p)
 TraceCallback = CFUNCTYPE(None, POINTER(c_char), c_int64, c_void_p)
 
 
@@ -110,6 +111,10 @@ class Argument(Structure):
 RETAIN_GRAPH = 1
 CREATE_GRAPH = 2
 ALLOW_UNUSED = 4
+
+FIND_NAN = 1
+FIND_INFINITY = 2
+CHECK_FORWARD = 4
 
 
 class GptConfig(Structure):
@@ -215,6 +220,7 @@ FUNCTIONS: dict[str, Signature] = {
     "kael_build_info": _kept(TextPointer),
     "kael_last_error": _kept(TextPointer, Int64Pointer),
     "kael_last_error_message": _kept(TextPointer, Int64Pointer),
+    "kael_last_anomaly": _kept(TextPointer, Int64Pointer),
     # Process-wide settings
     "kael_set_num_threads": _released(_STATUS, c_int32),
     "kael_get_num_threads": _released(c_int32),
@@ -280,7 +286,8 @@ FUNCTIONS: dict[str, Signature] = {
     "kael_explain": _kept(_STATUS, _tensor, POINTER(TextPointer), Int64Pointer),
     "kael_autograd_graph": _kept(_STATUS, _tensor, POINTER(TextPointer), Int64Pointer),
     "kael_set_backward_trace": _kept(_STATUS, TraceCallback, c_void_p),
-    "kael_set_anomaly_detection": _kept(None, c_uint8),
+    "kael_set_anomaly_detection": _kept(_STATUS, c_int32),
+    "kael_set_call_site": _kept(_STATUS, CallSiteCallback, c_void_p),
     # Named tensors and safetensors files
     "kael_safetensors_load": _released(_STATUS, c_char_p, c_int64, c_int32, POINTER(_map)),
     "kael_safetensors_save": _released(_STATUS, _map, c_char_p, c_int64),

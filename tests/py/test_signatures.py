@@ -30,6 +30,7 @@ CALLBACKS = {
     "kael_token_callback": _signatures.TokenCallback,
     "kael_stop_callback": _signatures.StopCallback,
     "kael_release_callback": _signatures.ReleaseCallback,
+    "kael_call_site_callback": _signatures.CallSiteCallback,
     "kael_trace_callback": _signatures.TraceCallback,
     "kael_gradient_callback": _signatures.GradientCallback,
 }
@@ -126,6 +127,9 @@ def test_constants_are_those_of_the_header(header):
     assert constants.pop("KAEL_RETAIN_GRAPH") == _signatures.RETAIN_GRAPH
     assert constants.pop("KAEL_CREATE_GRAPH") == _signatures.CREATE_GRAPH
     assert constants.pop("KAEL_ALLOW_UNUSED") == _signatures.ALLOW_UNUSED
+    assert constants.pop("KAEL_FIND_NAN") == _signatures.FIND_NAN
+    assert constants.pop("KAEL_FIND_INFINITY") == _signatures.FIND_INFINITY
+    assert constants.pop("KAEL_CHECK_FORWARD") == _signatures.CHECK_FORWARD
     assert constants.pop("KAEL_LOAD_COPY") == _signatures.LOAD_COPY
     assert constants.pop("KAEL_LOAD_MAPPED") == _signatures.LOAD_MAPPED
     assert constants.pop("KAEL_TOKEN_FAILED") == _signatures.TOKEN_FAILED

@@ -14,11 +14,14 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kael/tensor.h"
 
 namespace kael {
+
+struct NodeOrigin; // kael/anomaly.h
 
 // Whether operators of this thread record. True in a new thread.
 [[nodiscard]] bool grad_enabled() noexcept;
@@ -89,6 +92,12 @@ public:
     // Empty once they are released.
     [[nodiscard]] virtual std::vector<Saved> saved() const { return {}; }
 
+    // Null unless the node was recorded while anomaly detection was on.
+    [[nodiscard]] const std::shared_ptr<const NodeOrigin>& origin() const noexcept {
+        return origin_;
+    }
+    void set_origin(std::shared_ptr<const NodeOrigin> origin) { origin_ = std::move(origin); }
+
     // They run before the node, in the order in which they came.
     [[nodiscard]] virtual GradientHooks& hooks() noexcept { return hooks_; }
 
@@ -112,6 +121,7 @@ private:
     DType dtype_;
     std::uint64_t sequence_;
     GradientHooks hooks_;
+    std::shared_ptr<const NodeOrigin> origin_;
 };
 
 // Calls `hook` with the gradient of `tensor` in every backward pass, before anything else sees it.

@@ -1,10 +1,11 @@
 // What the library did, for people: a tensor's memory, the graph below it, the backward pass as it
-// runs, and the operator that made the first NaN. docs/debugging.md shows each.
+// runs, and (kael/anomaly.h) the operator that made the first NaN. docs/debugging.md shows each.
 #pragma once
 
 #include <iosfwd>
 #include <string>
 
+#include "kael/anomaly.h"
 #include "kael/tensor.h"
 
 namespace kael {
@@ -17,14 +18,13 @@ namespace kael {
 // empty digraph for a tensor that needs no gradient.
 [[nodiscard]] std::string autograd_graph_dot(const Tensor& tensor);
 
+// What anomaly detection found, as a JSON object with the fields of Anomaly, and its text.
+[[nodiscard]] std::string anomaly_json(const Anomaly& anomaly);
+
 // One line for each node that a backward pass runs: its name, the shape and the L2 norm of the
 // gradient that it takes. Null switches it off. The stream must live until then; two threads that
 // walk at once interleave their lines. On from the start, to standard error, when the environment
 // variable KAEL_TRACE_BACKWARD is set. Process-wide, any thread.
 void set_backward_trace(std::ostream* output);
-
-// Whether a backward pass looks at every gradient, and fails with the name of the first node that
-// returns a NaN. Process-wide, any thread. Off at first, for it costs a pass over every gradient.
-void set_anomaly_detection(bool enabled);
 
 } // namespace kael

@@ -19,6 +19,7 @@ enum class ErrorCode : std::int32_t {
     out_of_memory = 6,
     callback_failed = 7, // a caller's callback answered that it failed
     internal = 8,        // a bug in kael
+    anomaly = 9,         // what anomaly detection was asked to find (kael/anomaly.h)
 };
 
 // what() is "kael error at FILE:LINE: check 'CONDITION' failed: MESSAGE"; message() is the MESSAGE

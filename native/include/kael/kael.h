@@ -55,7 +55,8 @@ enum {
     KAEL_UNSUPPORTED = 5, /* valid, but something that this build or version does not do */
     KAEL_OUT_OF_MEMORY = 6,
     KAEL_CALLBACK_FAILED = 7, /* a callback answered that it failed */
-    KAEL_INTERNAL = 8         /* a bug in kael */
+    KAEL_INTERNAL = 8,        /* a bug in kael */
+    KAEL_ANOMALY = 9          /* what kael_set_anomaly_detection was told to find */
 };
 
 /* KAEL_ABI_VERSION of the library. Callers compare it before any other call. */
@@ -77,6 +78,10 @@ KAEL_API const char* kael_last_error(int64_t* length);
 
 /* The MESSAGE part alone: what was wrong, what was expected, where. The same lifetime. */
 KAEL_API const char* kael_last_error_message(int64_t* length);
+
+/* After KAEL_ANOMALY, what was found, as the JSON object that docs/debugging.md describes; else
+ * empty. The same lifetime. */
+KAEL_API const char* kael_last_anomaly(int64_t* length);
 
 /* ---- Process-wide settings
  * --------------------------------------------------------------------------------------- */
@@ -312,9 +317,25 @@ typedef void (*kael_trace_callback)(const char* line, int64_t length, void* user
  * was set before. */
 KAEL_API kael_status kael_set_backward_trace(kael_trace_callback callback, void* user_data);
 
-/* Process-wide: whether backward passes search every gradient for NaN, and fail with the name of
- * the first node that made one. */
-KAEL_API void kael_set_anomaly_detection(uint8_t enabled);
+typedef int32_t kael_anomaly_flags;
+enum {
+    KAEL_FIND_NAN = 1,
+    KAEL_FIND_INFINITY = 2,
+    KAEL_CHECK_FORWARD = 4 /* also the results of operators, beside one of the two above */
+};
+
+/* Process-wide: what backward passes search every gradient for, failing with KAEL_ANOMALY at the
+ * first node that made one. 0 switches it off. */
+KAEL_API kael_status kael_set_anomaly_detection(kael_anomaly_flags flags);
+
+/* Writes the place in the program that called the operator, at most `capacity` bytes, and how many
+ * they are. Answers 0, or another number to fail the operator with KAEL_CALLBACK_FAILED. */
+typedef int32_t (*kael_call_site_callback)(char* text, int64_t capacity, int64_t* length,
+                                           void* user_data);
+
+/* Process-wide; NULL for none. Called on the thread that records or computes, while anomaly
+ * detection is on. */
+KAEL_API kael_status kael_set_call_site(kael_call_site_callback callback, void* user_data);
 
 /* ---- Named tensors and safetensors files
  * ------------------------------------------------------------------------- */

@@ -4,11 +4,13 @@
 #include <cstddef>
 #include <numbers>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "kael/error.h"
 #include "kael/operators.h"
 
+#include "autograd/detection.h"
 #include "autograd/record.h"
 #include "tensor/forward_views.h"
 
@@ -338,6 +340,10 @@ Tensor& recorded_in_place(const Rule& rule, const char* name, Tensor& x, Operand
     const bool records = autograd::needs_recording(all);
     const unsigned needs = records ? needs_of(rule, operands) : kNothing;
     const std::vector<Tensor> inputs = tensors_of(operands);
+    std::vector<TensorSummary> before;
+    if (records && autograd::detects_anomalies()) {
+        before = autograd::summaries_of(inputs);
+    }
     if ((needs & kX) != 0) {
         operands[0] = x.clone(); // what it was before
     }
@@ -347,7 +353,7 @@ Tensor& recorded_in_place(const Rule& rule, const char* name, Tensor& x, Operand
         // Later writes to x must not reach a result that was saved.
         const Tensor value = (needs & kResult) != 0 ? forward::clone(x) : x.detach();
         autograd::record(rule.node, value, inputs, saved_of(needs, operands, value),
-                         recipe_of(rule, needs, operands));
+                         recipe_of(rule, needs, operands), std::move(before));
         autograd::record_write(x, value);
     }
     return x;

@@ -12,7 +12,8 @@
 #include "kael/error.h"
 #include "kael/operators.h"
 
-#include "autograd/watch.h"
+#include "autograd/detection.h"
+#include "autograd/trace.h"
 
 namespace kael::autograd {
 
@@ -132,9 +133,12 @@ private:
         if (restricted_ && !passing_.contains(&node)) {
             return {};
         }
-        watch_before(node, gradient);
+        const RunningNode running(node); // not the hooks, which are the caller's
+        trace_node(node, gradient);
         GradientList gradients = node.apply(gradient);
-        watch_after(node, gradients);
+        if (detects_anomalies()) {
+            check_gradients(node, gradient, gradients);
+        }
         if (!options_.retain_graph && !options_.create_graph) {
             node.release();
         }
@@ -145,6 +149,7 @@ private:
     }
 
     void pass_on(const Node& node, const GradientList& gradients) {
+        const RunningNode running(node);
         for (std::size_t i = 0; i < node.inputs().size(); ++i) {
             const NodeInput& input = node.inputs()[i];
             if (input.edge == nullptr) {

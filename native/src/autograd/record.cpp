@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <memory>
+#include <string_view>
 
 #include "kael/error.h"
 #include "kael/operators.h"
+
+#include "autograd/detection.h"
 
 namespace kael::autograd {
 
@@ -88,6 +91,23 @@ GradientList backward_of_write(const std::function<Tensor(const Tensor&)>& repla
     return gradients;
 }
 
+// The name of the operator whose node has this name: "index_select" of "IndexSelectBackward".
+std::string operation_of(std::string_view node) {
+    constexpr std::string_view kSuffix = "Backward";
+    if (node.ends_with(kSuffix)) {
+        node.remove_suffix(kSuffix.size());
+    }
+    std::string operation;
+    for (const char letter : node) {
+        const bool is_capital = letter >= 'A' && letter <= 'Z';
+        if (is_capital && !operation.empty()) {
+            operation += '_';
+        }
+        operation += is_capital ? static_cast<char>(letter - 'A' + 'a') : letter;
+    }
+    return operation;
+}
+
 } // namespace
 
 SavedTensor::SavedTensor(const Tensor& tensor, bool is_result)
@@ -117,9 +137,22 @@ bool needs_recording(const std::vector<Tensor>& inputs) {
 }
 
 void record(std::string name, const Tensor& result, const std::vector<Tensor>& inputs,
-            const std::vector<Tensor>& saved, BackwardFunction backward) {
-    state_of(result).node = std::make_shared<FunctionNode>(std::move(name), node_inputs(inputs),
-                                                           result, saved, std::move(backward));
+            const std::vector<Tensor>& saved, BackwardFunction backward,
+            std::vector<TensorSummary> operands) {
+    std::shared_ptr<const NodeOrigin> origin;
+    if (detects_anomalies()) {
+        if (operands.empty()) {
+            operands = summaries_of(inputs);
+        }
+        if (checks_forward()) {
+            check_results(operation_of(name), operands, {result});
+        }
+        origin = origin_of(name, std::move(operands));
+    }
+    const auto node = std::make_shared<FunctionNode>(std::move(name), node_inputs(inputs), result,
+                                                     saved, std::move(backward));
+    node->set_origin(std::move(origin));
+    state_of(result).node = node;
 }
 
 void check_in_place(const std::string& operator_name, const Tensor& target,
@@ -159,11 +192,15 @@ void record_write(const Tensor& target, const Tensor& value) {
     if (view == nullptr) {
         state.node = gradient_edge(value);
     } else {
-        state.node = std::make_shared<FunctionNode>(
+        const auto node = std::make_shared<FunctionNode>(
             "ViewWriteBackward", node_inputs({written, value}), written, std::vector<Tensor>{},
             [replay = view->replay](const Backward& context) {
                 return backward_of_write(replay, context);
             });
+        if (detects_anomalies()) {
+            node->set_origin(origin_of(node->name(), summaries_of({written, value})));
+        }
+        state.node = node;
     }
     ++state.writes;
 }

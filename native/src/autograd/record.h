@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "kael/anomaly.h"
+
 #include "autograd/state.h"
 
 namespace kael::autograd {
@@ -60,9 +62,11 @@ using BackwardFunction = std::function<GradientList(const Backward&)>;
 [[nodiscard]] bool needs_recording(const std::vector<Tensor>& inputs);
 
 // Hangs a node on `result`. Not to be called unless needs_recording(inputs). `saved` may hold
-// `result`.
+// `result`. `operands` says what the inputs were where the operator has written over them since;
+// empty where it has not. Throws what the check of forward passes finds in `result`.
 void record(std::string name, const Tensor& result, const std::vector<Tensor>& inputs,
-            const std::vector<Tensor>& saved, BackwardFunction backward);
+            const std::vector<Tensor>& saved, BackwardFunction backward,
+            std::vector<TensorSummary> operands = {});
 
 // `value`, recorded as the result of an operator, was written over `target`: from now on gradients
 // of `target`, and of what it is a view of, go to `value`.

@@ -1,11 +1,13 @@
 // The debugging tools.
 #include "kael/debug.h"
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <mutex>
 #include <ostream>
 #include <streambuf>
+#include <string>
 #include <utility>
 
 #include "capi/guard.h"
@@ -52,6 +54,33 @@ std::ostream& stream_to(kael_trace_callback callback, void* user_data) {
     return streams->try_emplace({callback, user_data}, callback, user_data).first->second.stream;
 }
 
+void set_anomaly_detection(kael_anomaly_flags flags) {
+    constexpr kael_anomaly_flags kKinds = KAEL_FIND_NAN | KAEL_FIND_INFINITY;
+    KAEL_CHECK((flags & ~(kKinds | KAEL_CHECK_FORWARD)) == 0 &&
+                   (flags == 0 || (flags & kKinds) != 0),
+               "the flags are " << flags << ", expected 0, or " << KAEL_FIND_NAN << ", "
+                                << KAEL_FIND_INFINITY << " or both, and " << KAEL_CHECK_FORWARD
+                                << " beside them");
+    const kael::AnomalyMode mode = (flags & kKinds) == kKinds          ? kael::AnomalyMode::both
+                                   : (flags & KAEL_FIND_INFINITY) != 0 ? kael::AnomalyMode::infinity
+                                                                       : kael::AnomalyMode::nan;
+    kael::set_anomaly_detection(flags != 0,
+                                {.mode = mode, .check_forward = (flags & KAEL_CHECK_FORWARD) != 0});
+}
+
+std::string call_site(kael_call_site_callback callback, void* user_data) {
+    std::array<char, 4096> text{};
+    int64_t length = 0;
+    const int32_t answer =
+        callback(text.data(), static_cast<int64_t>(text.size()), &length, user_data);
+    KAEL_CHECK_AS(kael::ErrorCode::callback_failed, answer == 0,
+                  "the callback that names call sites answered " << answer << ", expected 0");
+    KAEL_CHECK(length >= 0 && length <= static_cast<int64_t>(text.size()),
+               "the callback that names call sites wrote " << length << " bytes, expected at most "
+                                                           << text.size());
+    return {text.data(), static_cast<std::size_t>(length)};
+}
+
 } // namespace
 
 extern "C" {
@@ -76,7 +105,17 @@ kael_status kael_set_backward_trace(kael_trace_callback callback, void* user_dat
     });
 }
 
-void kael_set_anomaly_detection(uint8_t enabled) {
-    kael::set_anomaly_detection(enabled != 0);
+kael_status kael_set_anomaly_detection(kael_anomaly_flags flags) {
+    return kael::capi::guard([&] { set_anomaly_detection(flags); });
+}
+
+kael_status kael_set_call_site(kael_call_site_callback callback, void* user_data) {
+    return kael::capi::guard([&] {
+        if (callback == nullptr) {
+            kael::set_call_site(nullptr);
+            return;
+        }
+        kael::set_call_site([callback, user_data] { return call_site(callback, user_data); });
+    });
 }
 }

@@ -3,6 +3,8 @@
 #include <new>
 #include <string>
 
+#include "kael/debug.h"
+
 #include "capi/guard.h"
 
 namespace kael::capi {
@@ -12,6 +14,7 @@ namespace {
 struct LastError {
     std::string text;
     std::string message;
+    std::string anomaly; // empty unless that is what it was
 };
 
 LastError& last_error() {
@@ -19,16 +22,29 @@ LastError& last_error() {
     return error;
 }
 
-kael_status keep(kael_status status, const char* text, const std::string& message) noexcept {
+kael_status keep(kael_status status, const char* text, const std::string& message,
+                 std::string anomaly = {}) noexcept {
     try {
         last_error().text = text;
         last_error().message = message;
+        last_error().anomaly = std::move(anomaly);
     } catch (...) {
         // No memory for the text of the error: the status alone must do.
         last_error().text.clear();
         last_error().message.clear();
+        last_error().anomaly.clear();
     }
     return status;
+}
+
+kael_status keep_anomaly(const AnomalyError& failure) noexcept {
+    std::string json;
+    try {
+        json = anomaly_json(failure.anomaly());
+    } catch (...) {
+        // No memory: what the error says must do.
+    }
+    return keep(KAEL_ANOMALY, failure.what(), failure.message(), std::move(json));
 }
 
 } // namespace
@@ -36,6 +52,8 @@ kael_status keep(kael_status status, const char* text, const std::string& messag
 kael_status remember(std::exception_ptr error) noexcept {
     try {
         std::rethrow_exception(std::move(error));
+    } catch (const AnomalyError& failure) {
+        return keep_anomaly(failure);
     } catch (const Error& failure) {
         return keep(static_cast<kael_status>(failure.code()), failure.what(), failure.message());
     } catch (const std::bad_alloc&) {
@@ -89,5 +107,13 @@ const char* kael_last_error_message(int64_t* length) {
         *length = static_cast<int64_t>(message.size());
     }
     return message.c_str();
+}
+
+const char* kael_last_anomaly(int64_t* length) {
+    const std::string& anomaly = kael::capi::last_error().anomaly;
+    if (length != nullptr) {
+        *length = static_cast<int64_t>(anomaly.size());
+    }
+    return anomaly.c_str();
 }
 }

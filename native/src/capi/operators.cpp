@@ -78,7 +78,7 @@ kael_status kael_apply(const char* name, int64_t name_length, const kael_argumen
             values.push_back(
                 argument_of(arguments[i], applied.name, static_cast<std::size_t>(i) + 1));
         }
-        const std::vector<kael::Tensor> tensors = applied.run({applied.name, std::move(values)});
+        const std::vector<kael::Tensor> tensors = kael::apply(applied, std::move(values));
         const auto made = static_cast<int64_t>(tensors.size());
         KAEL_CHECK(made <= capacity,
                    applied.name << ": " << made << " results, and room for " << capacity);

@@ -6,6 +6,8 @@
 
 #include "kael/error.h"
 
+#include "autograd/detection.h"
+#include "base/current_operator.h"
 #include "base/in_quotes.h"
 
 namespace kael {
@@ -66,6 +68,18 @@ std::vector<Tensor> Arguments::tensors(std::size_t position) const {
         return *value;
     }
     refuse(position, "a list of tensors");
+}
+
+std::vector<Tensor> Arguments::all_tensors() const {
+    std::vector<Tensor> all;
+    for (const Argument& value : values_) {
+        if (const auto* const tensor = std::get_if<Tensor>(&value)) {
+            all.push_back(*tensor);
+        } else if (const auto* const list = std::get_if<std::vector<Tensor>>(&value)) {
+            all.insert(all.end(), list->begin(), list->end());
+        }
+    }
+    return all;
 }
 
 Scalar Arguments::number(std::size_t position) const {
@@ -155,6 +169,23 @@ const Operator& find_operator(std::string_view name) {
     KAEL_CHECK_AS(ErrorCode::not_found, found != by_name->end(),
                   "there is no operator " << in_quotes(name));
     return *found->second;
+}
+
+std::vector<Tensor> apply(const Operator& applied, std::vector<Argument> arguments) {
+    const OperatorScope scope(applied.name);
+    const Arguments given(applied.name, std::move(arguments));
+    if (!autograd::checks_forward()) {
+        return applied.run(given);
+    }
+    const std::vector<Tensor> operands = given.all_tensors();
+    const std::vector<TensorSummary> before = autograd::summaries_of(operands);
+    std::vector<Tensor> results = applied.run(given);
+    if (!operands.empty()) { // else it was asked for what it made
+        const bool in_place = applied.name.ends_with('_');
+        autograd::check_results(applied.name, before,
+                                in_place ? std::vector{operands.front()} : results);
+    }
+    return results;
 }
 
 } // namespace kael

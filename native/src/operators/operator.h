@@ -34,6 +34,8 @@ public:
     [[nodiscard]] bool is_absent(std::size_t position) const;
     [[nodiscard]] Tensor tensor(std::size_t position) const;
     [[nodiscard]] std::vector<Tensor> tensors(std::size_t position) const;
+    // Those of every argument.
+    [[nodiscard]] std::vector<Tensor> all_tensors() const;
     [[nodiscard]] Operand operand(std::size_t position) const;
     [[nodiscard]] bool flag(std::size_t position) const;
     [[nodiscard]] std::int64_t integer(std::size_t position) const;
@@ -67,11 +69,14 @@ struct Operator {
 [[nodiscard]] std::vector<Operator> matmul_operators();
 [[nodiscard]] std::vector<Operator> creation_operators();
 [[nodiscard]] std::vector<Operator> indexing_operators();
+[[nodiscard]] std::vector<Operator> layer_operators();
+[[nodiscard]] std::vector<Operator> optim_operators();
 
 // not_found for a name that none has.
 [[nodiscard]] const Operator& find_operator(std::string_view name);
 [[nodiscard]] const std::vector<Operator>& all_operators();
-[[nodiscard]] std::vector<Operator> layer_operators();
-[[nodiscard]] std::vector<Operator> optim_operators();
+
+// Applies it, and checks what it made where anomaly detection asks for that.
+[[nodiscard]] std::vector<Tensor> apply(const Operator& applied, std::vector<Argument> arguments);
 
 } // namespace kael
