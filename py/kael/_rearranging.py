@@ -142,12 +142,19 @@ def _repeat(self: Tensor, *counts: Any) -> Tensor:
     return apply("repeat", self, integers("repeat", counts))
 
 
+# PadMode, in order.
+_PAD_MODES = ("constant", "reflect", "replicate", "circular")
+
+
 @public
-def _pad(x: Tensor, pad: list[int] | tuple[int, ...], value: Any = 0) -> Tensor:
-    """With ``value`` added before and after the last dimension, then before and after the one before it, and
-    so on. A negative amount takes elements away.
+def _pad(x: Tensor, pad: list[int] | tuple[int, ...], mode: str = "constant", value: Any = 0) -> Tensor:
+    """With so many elements added before and after the last dimension, then before and after the one before
+    it, and so on. A negative amount takes elements away. Modes: ``"constant"`` adds ``value``, ``"reflect"``
+    the elements next to the one at the edge, mirrored, ``"replicate"`` the one at the edge, ``"circular"``
+    those at the other end.
     """
-    return apply("pad", x, [_integer("pad: an amount", amount) for amount in _listed(pad)], value)
+    number = _PAD_MODES.index(_checks.choice("pad: mode", mode, _PAD_MODES))
+    return apply("pad", x, [_integer("pad: an amount", amount) for amount in _listed(pad)], value, number)
 
 
 # ---- Views ----------------------------------------------------

@@ -175,7 +175,27 @@ def test_tensors_are_repeated_and_padded(data):
         n + sum(p) > 0
         for n, p in zip(reversed(x.shape), zip(amounts[::2], amounts[1::2], strict=True), strict=False)
     ):
-        same(kael.pad(x, amounts, value), torch.nn.functional.pad(layouts.torch_of(x), amounts, value=value))
+        same(
+            kael.pad(x, amounts, value=value),
+            torch.nn.functional.pad(layouts.torch_of(x), amounts, value=value),
+        )
+
+
+@pytest.mark.parametrize("mode", ["reflect", "replicate", "circular"])
+@settings(max_examples=50)
+@given(data=st.data())
+def test_tensors_are_padded_with_their_own_elements(mode, data):
+    shape = data.draw(layouts.shapes(max_side=5).filter(lambda s: s and all(s)))
+    dtype = data.draw(st.sampled_from(["float32", "float64", "int64"]))
+    x = data.draw(layouts.tensors(dtype, (1, 2, *shape)))
+    amounts = []
+    for size in reversed(shape):
+        before = data.draw(st.integers(1 - size, size - 1))
+        left = size + min(before, 0)
+        after = data.draw(st.integers(1 - left, left if mode == "circular" else size - 1))
+        amounts += [before if mode != "circular" else min(before, size + min(after, 0)), after]
+    expected = torch.nn.functional.pad(layouts.torch_of(x), amounts, mode=mode)
+    same(kael.pad(x, amounts, mode), expected)
 
 
 @settings(max_examples=100)
@@ -281,7 +301,12 @@ def test_wrong_indices_and_shapes_are_named():
         (lambda: x.repeat(2, -1), "have a negative one"),
         (lambda: kael.pad(x, [1]), "pad: 1 amounts"),
         (lambda: kael.pad(x, [-2, -2]), "pad: 4 elements to take away in dimension 1"),
-        (lambda: kael.pad(kael.tensor([1]), [1, 1], 0.5), "pad: the value 0.5 for a tensor of dtype int64"),
+        (lambda: kael.pad(x, [0, 3], "reflect"), "pad: 3 elements to add in dimension 1 of a ten"),
+        (lambda: kael.pad(x, [-1, 3], "circular"), "pad: 3 elements to add in dimension 1"),
+        (lambda: kael.pad(x[:0], [0, 0, 1, 0], "replicate"), "pad: 1 elements to add in dimension 0"),
+        (lambda: kael.pad(x, [-2, -2], "circular"), "pad: 4 elements to take away in dimension 1"),
+        (lambda: kael.pad(x, [1, 1], "mirror"), "pad: mode is 'mirror', expected 'constant' or 'reflect'"),
+        (lambda: kael.pad(kael.tensor([1]), [1, 1], value=0.5), "pad: the value 0.5 for a tensor"),
         (lambda: x.narrow(0, 1, 2), "narrow: 2 elements from 1 on, in dimension 0 of a tensor"),
         (lambda: x.split([1, 3], 1), "add up to 4, expected 3, the size of dimension 1"),
         (lambda: x.split([-1, 4], 1), "have a negative one"),

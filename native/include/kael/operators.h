@@ -102,17 +102,23 @@ struct Sorted {
 // last dimension instead of both.
 [[nodiscard]] Tensor diagonal(const Tensor& x, std::int64_t offset, int first, int second);
 
+// What pad adds: its value; the elements next to the edge, as in a mirror that stands on the edge
+// element; the edge element; the elements at the other end. A mirror needs more elements than are
+// added on a side, the other end as many as are left.
+enum class PadMode { constant, reflect, replicate, circular };
+
 // Copies. Tensors of one shape along a new dimension; x with the elements of some dimensions in
 // reverse order; with elements moved on by `shifts` places, those that leave coming in again at the
 // other end, in the order of all elements when no dimensions are named; x repeated so often in each
-// dimension, of which there may be more than x has; with `amounts` of `value` before and after the
+// dimension, of which there may be more than x has; with `amounts` of elements before and after the
 // last dimension, then the one before it, and so on (a negative amount takes elements away); with
 // `value` where `mask`, which holds bools and broadcasts, is true.
 [[nodiscard]] Tensor stack(const std::vector<Tensor>& tensors, int dimension);
 [[nodiscard]] Tensor flip(const Tensor& x, const std::vector<int>& dimensions);
 [[nodiscard]] Tensor roll(const Tensor& x, const Shape& shifts, const std::vector<int>& dimensions);
 [[nodiscard]] Tensor repeat(const Tensor& x, const Shape& counts);
-[[nodiscard]] Tensor pad(const Tensor& x, const Shape& amounts, const Scalar& value);
+[[nodiscard]] Tensor pad(const Tensor& x, const Shape& amounts, const Scalar& value,
+                         PadMode mode = PadMode::constant);
 [[nodiscard]] Tensor masked_fill(const Tensor& x, const Tensor& mask, const Operand& value);
 Tensor& masked_fill_(Tensor& x, const Tensor& mask, const Operand& value);
 

@@ -1,5 +1,6 @@
 // Operators that are made of others, which record what gradients need.
 #include <algorithm>
+#include <cstdlib>
 #include <optional>
 #include <string>
 #include <utility>
@@ -193,16 +194,52 @@ Tensor repeat(const Tensor& x, const Shape& counts) {
     return result.storage() == x.storage() ? result.clone() : result;
 }
 
-Tensor pad(const Tensor& x, const Shape& amounts, const Scalar& value) {
+namespace {
+
+// One dimension of x with `before` and `after` elements, which x has, added at its ends.
+Tensor extended(const Tensor& x, int dimension, std::int64_t before, std::int64_t after,
+                PadMode mode) {
+    const std::int64_t size = x.size(dimension);
+    const std::int64_t first = std::max<std::int64_t>(-before, 0);
+    const std::int64_t left = size - first - std::max<std::int64_t>(-after, 0);
+    const std::int64_t added = std::max(before, after);
+    const bool possible = added <= 0 || (mode == PadMode::reflect    ? added < size
+                                         : mode == PadMode::circular ? added <= left
+                                                                     : size > 0);
+    KAEL_CHECK(possible, "pad: " << added << " elements to add in dimension " << dimension
+                                 << " of a tensor of shape " << to_string(x.shape())
+                                 << ", which has not enough of them for this mode");
+    Tensor places = Tensor::empty(
+        {checked_add(checked_add(size, before, "pad: the size"), after, "pad: the size")},
+        DType::int64);
+    std::int64_t* const to = places.mutable_data<std::int64_t>();
+    for (std::int64_t i = 0; i < places.numel(); ++i) {
+        const std::int64_t place = i - before;
+        if (mode == PadMode::circular) {
+            to[i] = first + (place - first + left) % left;
+        } else if (mode == PadMode::replicate) {
+            to[i] = std::clamp<std::int64_t>(place, 0, size - 1);
+        } else {
+            to[i] = size - 1 - std::abs(size - 1 - std::abs(place));
+        }
+    }
+    return index_select(x, dimension, places);
+}
+
+} // namespace
+
+Tensor pad(const Tensor& x, const Shape& amounts, const Scalar& value, PadMode mode) {
     KAEL_CHECK(x.defined(), "pad: an undefined tensor");
     KAEL_CHECK(amounts.size() % 2 == 0 && amounts.size() <= 2 * x.shape().size(),
                "pad: " << amounts.size() << " amounts for a tensor of shape "
                        << to_string(x.shape()) << ", expected two for each of at most " << x.rank()
                        << " dimensions");
-    check_fits(value, x.dtype(), "pad");
-    KAEL_CHECK(can_store(Operand(value).dtype(), x.dtype()),
-               "pad: the value " << to_string(value) << " for a tensor of dtype "
-                                 << name(x.dtype()));
+    if (mode == PadMode::constant) {
+        check_fits(value, x.dtype(), "pad");
+        KAEL_CHECK(can_store(Operand(value).dtype(), x.dtype()),
+                   "pad: the value " << to_string(value) << " for a tensor of dtype "
+                                     << name(x.dtype()));
+    }
     Tensor result = x;
     for (std::size_t i = 0; i < amounts.size(); i += 2) {
         const int dimension = x.rank() - 1 - static_cast<int>(i / 2);
@@ -215,6 +252,11 @@ Tensor pad(const Tensor& x, const Shape& amounts, const Scalar& value) {
         KAEL_CHECK(taken <= size, "pad: " << taken << " elements to take away in dimension "
                                           << dimension << " of a tensor of shape "
                                           << to_string(x.shape()));
+        if (mode != PadMode::constant) {
+            result = before == 0 && after == 0 ? result
+                                               : extended(result, dimension, before, after, mode);
+            continue;
+        }
         result = result.slice(dimension, std::max<std::int64_t>(-before, 0),
                               size - std::max<std::int64_t>(-after, 0));
         const auto border = [&](std::int64_t amount) {

@@ -1,9 +1,24 @@
 // Operators that put elements elsewhere, by name.
+#include "kael/error.h"
 #include "kael/operators.h"
 
 #include "operators/operator.h"
 
 namespace kael {
+
+namespace {
+
+PadMode pad_mode(const Arguments& a, std::size_t position) {
+    if (a.is_absent(position)) {
+        return PadMode::constant;
+    }
+    const std::int64_t mode = a.integer(position);
+    KAEL_CHECK(mode >= 0 && mode <= static_cast<std::int64_t>(PadMode::circular),
+               a.name() << ": the mode " << mode << " is unknown, expected 0 to 3");
+    return static_cast<PadMode>(mode);
+}
+
+} // namespace
 
 std::vector<Operator> indexing_operators() {
     using Results = std::vector<Tensor>;
@@ -132,8 +147,8 @@ std::vector<Operator> indexing_operators() {
          }},
         {"pad",
          [](const Arguments& a) {
-             a.check_count(3, 3);
-             return Results{pad(a.tensor(0), a.integers(1), a.number(2))};
+             a.check_count(3, 4);
+             return Results{pad(a.tensor(0), a.integers(1), a.number(2), pad_mode(a, 3))};
          }},
         {"masked_fill",
          [](const Arguments& a) {

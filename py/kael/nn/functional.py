@@ -21,6 +21,7 @@ __all__ = [
     "log_softmax",
     "mse_loss",
     "nll_loss",
+    "pad",
     "relu",
     "scaled_dot_product_attention",
     "sigmoid",
@@ -30,6 +31,7 @@ __all__ = [
 
 gelu = kael.gelu
 log_softmax = kael.log_softmax
+pad = kael.pad
 relu = kael.relu
 sigmoid = kael.sigmoid
 softmax = kael.softmax
