@@ -108,6 +108,23 @@ def _matmul(x: Tensor, y: Tensor) -> Tensor:
     return apply("matmul", x, y)
 
 
+@_creates
+def _einsum(equation: str, *operands: Any) -> Tensor:
+    """Sums of products over named dimensions: ``"bij,bjk->bik"`` names each dimension of each operand by a
+    letter, and those of the result; what is not among the latter is summed. A letter twice in an operand
+    stands for its diagonal, ``...`` for any number of dimensions, which broadcast as those of size 1 do.
+    Without ``->`` the result has those of ``...`` and then, in alphabetical order, the letters that occur
+    once. Operands are numbers of one dtype, multiplied from the left to the right; they may be given as one
+    list. The result of a single operand is a view where nothing is summed.
+    """
+    if not isinstance(equation, str):
+        raise TypeError(f"einsum: the equation must be a str, not {type(equation).__name__}")
+    listed = operands[0] if len(operands) == 1 and isinstance(operands[0], (list, tuple)) else operands
+    if not listed or not all(isinstance(operand, Tensor) for operand in listed):
+        raise TypeError("einsum: the operands must be tensors, one or more")
+    return apply("einsum", list(equation.encode("utf-8", "surrogatepass")), list(listed))
+
+
 @method
 def __matmul__(self: Tensor, other: Any) -> Any:
     return apply("matmul", self, other) if isinstance(other, Tensor) else NotImplemented

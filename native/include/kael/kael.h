@@ -189,7 +189,7 @@ enum {
     KAEL_ARGUMENT_BOOL = 3,    /* `integer`, 0 or 1 */
     KAEL_ARGUMENT_INTEGER = 4, /* a dtype too */
     KAEL_ARGUMENT_REAL = 5,
-    KAEL_ARGUMENT_INTEGERS = 6 /* integers[0] to integers[count - 1] */
+    KAEL_ARGUMENT_INTEGERS = 6 /* integers[0] to integers[count - 1]; of a text its bytes */
 };
 
 /* One argument of an operator: the kind, and the fields that it names. Never grows. */

@@ -48,6 +48,13 @@ Tensor& copy_(Tensor& x, const Operand& source);
 [[nodiscard]] Tensor sum_to_shape(const Tensor& x, const Shape& shape);
 
 [[nodiscard]] Tensor matmul(const Tensor& a, const Tensor& b);
+// Sums of products over named dimensions: "bij,bjk->bik" names each dimension of each operand by a
+// letter, and those of the result; what is not among the latter is summed. A letter twice in an
+// operand stands for its diagonal, "..." for any number of dimensions, which broadcast as those of
+// size 1 do. Without "->" the result has those of "..." and then, in alphabetical order, the
+// letters that occur once. Operands are numbers of one dtype, multiplied from the left to the
+// right. The result of a single operand is a view where nothing is summed.
+[[nodiscard]] Tensor einsum(const std::string& equation, const std::vector<Tensor>& operands);
 
 [[nodiscard]] Tensor cat(const std::vector<Tensor>& tensors, int dimension);
 [[nodiscard]] Tensor index_select(const Tensor& x, int dimension, const Tensor& index);

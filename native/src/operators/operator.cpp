@@ -130,6 +130,16 @@ Shape Arguments::integers(std::size_t position) const {
     refuse(position, "a list of integers");
 }
 
+std::string Arguments::text(std::size_t position) const {
+    std::string result;
+    for (const std::int64_t byte : integers(position)) {
+        KAEL_CHECK(byte >= 0 && byte <= 255,
+                   name_ << ": argument " << position + 1 << " is no text, expected its bytes");
+        result.push_back(static_cast<char>(byte));
+    }
+    return result;
+}
+
 int Arguments::dimension(std::size_t position) const {
     // Out of range either way, and the operator's error then shows a number.
     return static_cast<int>(std::clamp<std::int64_t>(

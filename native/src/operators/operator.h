@@ -42,6 +42,7 @@ public:
     [[nodiscard]] double real(std::size_t position) const; // or an integer
     [[nodiscard]] Scalar number(std::size_t position) const;
     [[nodiscard]] Shape integers(std::size_t position) const;
+    [[nodiscard]] std::string text(std::size_t position) const; // integers: its bytes
     [[nodiscard]] int dimension(std::size_t position) const;
     [[nodiscard]] std::vector<int> dimensions(std::size_t position) const;
     [[nodiscard]] DType dtype(std::size_t position) const; // its number
