@@ -164,20 +164,26 @@ def _topk(x: Tensor, k: int, dim: int = -1, largest: bool = True) -> Sorted:
 
 
 def _extremes(kind: str, x: Any, dim: Any, keepdim: Any) -> Tensor | Extremes:
+    if isinstance(dim, Tensor):
+        return apply(f"{kind}imum", x, dim)
     if dim is None:
         return apply(f"a{kind}", x)
     return Extremes(apply(f"a{kind}", x, *_over(kind, [dim], keepdim)), _place(f"arg{kind}", x, dim, keepdim))
 
 
 @public
-def _max(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor | Extremes:
-    """The largest element of all; along ``dim`` also where it stands, as ``(values, indices)``."""
+def _max(x: Tensor, dim: int | Tensor | None = None, keepdim: bool = False) -> Tensor | Extremes:
+    """The largest element of all; along ``dim`` also where it stands, as ``(values, indices)``. Of two
+    tensors their ``maximum``.
+    """
     return _extremes("max", x, dim, keepdim)
 
 
 @public
-def _min(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor | Extremes:
-    """The smallest element of all; along ``dim`` also where it stands, as ``(values, indices)``."""
+def _min(x: Tensor, dim: int | Tensor | None = None, keepdim: bool = False) -> Tensor | Extremes:
+    """The smallest element of all; along ``dim`` also where it stands, as ``(values, indices)``. Of two
+    tensors their ``minimum``.
+    """
     return _extremes("min", x, dim, keepdim)
 
 

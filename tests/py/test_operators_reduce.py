@@ -292,8 +292,8 @@ def test_wrong_dimensions_are_named():
         x.sum(0.0)
     with pytest.raises(TypeError, match="sum: keepdim must be True or False"):
         x.sum(0, 1)
-    with pytest.raises(TypeError, match="max: a dimension must be an integer, not Tensor"):
-        x.max(x)
+    with pytest.raises(TypeError, match="max: a dimension must be an integer, not list"):
+        x.max([0])
 
 
 def test_the_power_of_a_norm_is_any_number():
@@ -348,3 +348,9 @@ def test_a_sum_in_an_integer_dtype_is_one_of_it():
         assert hundreds.sum(dtype=dtype).dtype == dtype
         assert hundreds.cumsum(0, dtype=dtype)[1].item() == total
     assert kael.tensor([1.75, 1.75]).sum(dtype="int64").item() == 2
+
+
+def test_the_extremes_of_two_tensors_are_their_maximum_and_minimum():
+    x, y = kael.tensor([[1, 5], [7, 2]]), kael.tensor(3)
+    assert kael.max(x, y).tolist() == x.max(y).tolist() == [[3, 5], [7, 3]]
+    assert kael.min(x, y).tolist() == x.min(y).tolist() == [[1, 3], [3, 2]]
