@@ -18,6 +18,7 @@ from kael._autograd import enable_grad, grad, is_grad_enabled, no_grad, set_grad
 from kael._checkpoint import load_checkpoint, save_checkpoint
 from kael._debug import autograd_graph, explain, set_anomaly_detection, set_backward_trace
 from kael._borrowing import from_numpy, frombuffer
+from kael._dlpack import from_dlpack
 from kael._errors import AnomalyError, Error, ErrorCode
 from kael._generation import FinishReason, Generation
 from kael._gradcheck import gradcheck
@@ -62,6 +63,7 @@ __all__ = [
     "default_model_path",
     "enable_grad",
     "explain",
+    "from_dlpack",
     "from_numpy",
     "frombuffer",
     "get_num_threads",

@@ -10,6 +10,7 @@ import numpy as np
 
 from kael import _signatures
 from kael._errors import Error
+from kael._immortal import immortal
 from kael._library import native
 from kael._tensor import Tensor
 
@@ -17,7 +18,7 @@ from kael._tensor import Tensor
 _borrowed: dict[int, np.ndarray] = {}
 _numbers = itertools.count(1)
 # A function that is not written in Python: no interrupt can end up in it and get lost.
-_release = _signatures.ReleaseCallback(_borrowed.pop)
+_release = immortal(_signatures.ReleaseCallback(_borrowed.pop))
 
 
 def from_numpy(array: np.ndarray) -> Tensor:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kael import _callbacks, _signatures
+from kael._immortal import immortal
 from kael._library import check_status, native
 from kael._tensor import Tensor
 
@@ -69,10 +70,6 @@ def _put(out: Any, pointer: Any) -> int:
     return _signatures.OK
 
 
-def _release(key: int) -> None:
-    _hooks.pop(key, None)
-
-
-# Made once, so that none is freed while the library may call it.
-_on_gradient = _signatures.GradientCallback(_call)
-_on_release = _signatures.ReleaseCallback(_release)
+_on_gradient = immortal(_signatures.GradientCallback(_call))
+# A function that is not written in Python: it works also when the interpreter ends.
+_on_release = immortal(_signatures.ReleaseCallback(_hooks.pop))

@@ -71,6 +71,8 @@ class TokenRingHandle(Structure):
 TokenCallback = CFUNCTYPE(c_int32, c_void_p, c_int64)
 StopCallback = CFUNCTYPE(c_uint8, c_void_p)
 ReleaseCallback = CFUNCTYPE(None, c_void_p)
+CapsuleIsValid = CFUNCTYPE(c_int32, c_void_p, POINTER(c_char))
+CapsulePointer = CFUNCTYPE(c_void_p, c_void_p, POINTER(c_char))
 GradientCallback = CFUNCTYPE(c_int32, POINTER(TensorHandle), POINTER(POINTER(TensorHandle)), c_void_p)
 CallSiteCallback = CFUNCTYPE(c_int32, POINTER(c_char), c_int64, POINTER(c_int64), c_void_p)
 TraceCallback = CFUNCTYPE(None, POINTER(c_char), c_int64, c_void_p)
@@ -245,6 +247,10 @@ FUNCTIONS: dict[str, Signature] = {
         c_void_p,
         POINTER(_tensor),
     ),
+    "kael_tensor_to_dlpack": _kept(_STATUS, _tensor, c_uint8, c_uint8, POINTER(c_void_p)),
+    "kael_tensor_from_dlpack": _kept(_STATUS, c_void_p, c_uint8, POINTER(_tensor)),
+    "kael_dlpack_set_capsule_functions": _kept(None, CapsuleIsValid, CapsulePointer),
+    "kael_dlpack_end_capsule": _kept(None, c_void_p),
     "kael_tensor_describe": _kept(_STATUS, _tensor, POINTER(TensorInfo)),
     "kael_tensor_view": _kept(_STATUS, _tensor, Int64Pointer, c_int32, POINTER(_tensor)),
     "kael_tensor_free": _released(None, _tensor),

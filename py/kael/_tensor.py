@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import inspect
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -254,6 +255,19 @@ class Tensor(NotCopied):
         if copy is False and wanted != array.dtype:
             raise ValueError(f"a tensor of {self._dtype} cannot become {wanted} without a copy")
         return array.astype(wanted, copy=bool(copy))
+
+    def __buffer__(self, flags: int) -> memoryview:
+        """The same memory, for ``memoryview(t)`` and whatever takes buffers, from Python 3.12 on; before, as
+        ``memoryview(t.numpy())``.
+        """
+        if flags & inspect.BufferFlags.WRITABLE and self.is_read_only:
+            raise BufferError("a buffer to write to, of a tensor in read-only memory")
+        return memoryview(self.numpy())
+
+    def __bytes__(self) -> bytes:
+        """The bytes of the elements in row-major order."""
+        array = self._view(np.dtype(np.uint16)) if self._dtype == "bfloat16" else self._array()
+        return array.tobytes()
 
     def __len__(self) -> int:
         if self.ndim == 0:

@@ -42,7 +42,9 @@ def read(path: Path) -> Header:
         },
         callbacks={
             name: Function(_clean(result), _arguments(arguments))
-            for result, name, arguments in re.findall(r"typedef (\w+) \(\*(\w+)\)\((.*?)\);", text, re.DOTALL)
+            for result, name, arguments in re.findall(
+                r"typedef (\w+\*?) \(\*(\w+)\)\((.*?)\);", text, re.DOTALL
+            )
         },
         structs=structs,
         constants=constants,

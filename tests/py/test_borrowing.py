@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import gc
+import os
+import subprocess
+import sys
 import threading
 import weakref
 
@@ -118,3 +121,25 @@ def test_a_buffer_is_read_where_it_is():
         kael.frombuffer([1], dtype="uint8")
     with pytest.raises(TypeError, match="frombuffer: dtype must be a str"):
         kael.frombuffer(b"abc", dtype=np.uint8)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "kael.from_numpy(np.zeros(3))",
+        "kael.from_dlpack(np.zeros(3))",
+        "kael.from_numpy(np.zeros(3)).__dlpack__()",
+        "kael.tensor([1]).__dlpack__(max_version=(1, 0))",
+        "kael.tensor([1.0], requires_grad=True).register_hook(print)",
+    ],
+)
+def test_what_outlives_every_module_is_freed_without_harm(made):
+    program = f"import kael, sys, numpy as np; sys.kept = {made}"
+    ended = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")

@@ -31,6 +31,8 @@ CALLBACKS = {
     "kael_stop_callback": _signatures.StopCallback,
     "kael_release_callback": _signatures.ReleaseCallback,
     "kael_call_site_callback": _signatures.CallSiteCallback,
+    "kael_capsule_is_valid": _signatures.CapsuleIsValid,
+    "kael_capsule_pointer": _signatures.CapsulePointer,
     "kael_trace_callback": _signatures.TraceCallback,
     "kael_gradient_callback": _signatures.GradientCallback,
 }

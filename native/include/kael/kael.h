@@ -165,6 +165,28 @@ KAEL_API kael_status kael_tensor_from_memory(kael_dtype dtype, const int64_t* sh
                                              kael_release_callback release, void* user_data,
                                              kael_tensor** tensor);
 
+/*
+ * DLPack (https://dmlc.github.io/dlpack): memory that libraries share without a copy. *managed is a
+ * DLManagedTensorVersioned of version 1, or with versioned 0 a DLManagedTensor, which refuses
+ * read-only memory; it keeps the memory until its deleter is called, on any thread. `is_copied`
+ * says that nobody else sees the memory.
+ */
+KAEL_API kael_status kael_tensor_to_dlpack(const kael_tensor* tensor, uint8_t versioned,
+                                           uint8_t is_copied, void** managed);
+/* Takes over such a struct of any library, which is given back with the last tensor on it, and also
+ * when this fails. Memory of the CPU, elements of a kael_dtype, no negative strides. */
+KAEL_API kael_status kael_tensor_from_dlpack(void* managed, uint8_t versioned,
+                                             kael_tensor** tensor);
+
+/* PyCapsule_IsValid and PyCapsule_GetPointer of Python's C interface, which this library is not
+ * linked with; and a destructor for capsules, which needs them: it gives back what a capsule named
+ * "dltensor" or "dltensor_versioned" carries and nobody has consumed. */
+typedef int32_t (*kael_capsule_is_valid)(void* capsule, const char* name);
+typedef void* (*kael_capsule_pointer)(void* capsule, const char* name);
+KAEL_API void kael_dlpack_set_capsule_functions(kael_capsule_is_valid is_valid,
+                                                kael_capsule_pointer pointer);
+KAEL_API void kael_dlpack_end_capsule(void* capsule);
+
 /* Fills `info`, whose struct_size the caller has set. `data` stays valid while the handle, or a
  * view of it, lives. */
 KAEL_API kael_status kael_tensor_describe(const kael_tensor* tensor, kael_tensor_info* info);
