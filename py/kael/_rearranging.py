@@ -90,11 +90,11 @@ def _source(name: str, src: Any, value: Any) -> Any:
 @public
 def _nonzero(x: Tensor, *, as_tuple: bool = False) -> Any:
     """The indices of the elements that are not 0, int64 [how many, dimensions], in row-major order; as a
-    tuple the columns of that, with which ``x`` can be indexed.
+    tuple the columns of that, with which ``x`` can be indexed: one also for a tensor without dimensions.
     """
-    found = apply("nonzero", x)
     if not _checks.flag("nonzero: as_tuple", as_tuple):
-        return found
+        return apply("nonzero", x)
+    found = apply("nonzero", apply("reshape", x, [1]) if isinstance(x, Tensor) and x.ndim == 0 else x)
     return tuple(found[:, i] for i in range(found.shape[1]))
 
 
