@@ -129,6 +129,17 @@ def test_of_several_elements_for_one_place_the_last_one_stays_and_gets_the_gradi
     assert x.grad.tolist() == [[0, 0], [3, 0]]
 
 
+@pytest.mark.parametrize("shape", [(0,), (2, 0), (0, 3), (2, 0, 3)])
+def test_an_empty_index_gathers_and_scatters_nothing(shape):
+    x = kael.full([3] * len(shape), 1.0)
+    index, source = kael.zeros(*shape).to("int64"), kael.zeros(*shape)
+    dim = shape.index(0)
+    assert x.gather(dim, index).shape == shape
+    assert x.scatter_add(dim, index, source).tolist() == x.tolist()
+    assert x.scatter(dim, index, source).tolist() == x.tolist()
+    assert x.scatter(dim, index, value=3.0).tolist() == x.tolist()
+
+
 def test_a_scattered_tensor_may_hold_its_own_index():
     x = kael.tensor([1, 2, 0])
     x.scatter_(0, x, x)

@@ -1,5 +1,6 @@
 #include "base/allocator.h"
 
+#include <algorithm>
 #include <bit>
 #include <new>
 #include <pthread.h>
@@ -25,7 +26,7 @@ namespace {
 // No processor of today addresses more, and every size computed below this limit fits.
 constexpr std::int64_t kAddressSpace = std::int64_t{1} << 47;
 
-// What a process may keep beyond what its tensors hold.
+// What a process may always keep.
 constexpr std::int64_t kProcessCacheLimit = std::int64_t{512} << 20;
 
 // `bytes` is a size class, and from kHugePage on those are multiples of every system's pages.
@@ -107,6 +108,7 @@ std::byte* CachingAllocator::allocate(std::int64_t bytes) {
             count_allocation(size.bytes);
             return block;
         }
+        shrink_cache(cache_room(statistics_.allocated_bytes + size.bytes));
     }
     std::byte* block = system_allocate(size.bytes, caching_);
     if (block == nullptr) {
@@ -123,18 +125,15 @@ std::byte* CachingAllocator::allocate(std::int64_t bytes) {
 
 void CachingAllocator::release(std::byte* block, std::int64_t bytes) noexcept {
     const SizeClass size = caching_ ? size_class(bytes) : SizeClass{0, bytes};
-    const bool keep = caching_ && size.bytes <= cache_limit_;
-    if (!keep) {
-        system_release(block, size.bytes, caching_);
-    }
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
     statistics_.allocated_bytes -= size.bytes;
-    if (!keep) {
+    const std::int64_t room = cache_room(statistics_.allocated_bytes);
+    if (!caching_ || size.bytes > room) {
+        lock.unlock();
+        system_release(block, size.bytes, caching_);
         return;
     }
-    while (statistics_.cached_bytes + size.bytes > cache_limit_) {
-        give_back(oldest_);
-    }
+    shrink_cache(room - size.bytes);
     FreeBlock*& head = free_[static_cast<std::size_t>(size.index)];
     FreeBlock* cached = new (block) FreeBlock{nullptr, head, nullptr, newest_, size};
     (head != nullptr ? head->newer_in_class : head) = cached;
@@ -169,6 +168,16 @@ void CachingAllocator::give_back(FreeBlock* block) noexcept {
     const std::int64_t bytes = block->size.bytes;
     unlink(block);
     system_release(block, bytes, true);
+}
+
+std::int64_t CachingAllocator::cache_room(std::int64_t allocated_bytes) const noexcept {
+    return std::max(cache_limit_, statistics_.peak_bytes - allocated_bytes);
+}
+
+void CachingAllocator::shrink_cache(std::int64_t bytes) noexcept {
+    while (statistics_.cached_bytes > bytes) {
+        give_back(oldest_);
+    }
 }
 
 void CachingAllocator::count_allocation(std::int64_t bytes) noexcept {

@@ -2,8 +2,10 @@
 // that class, because asking the system means page faults: several milliseconds for the activations
 // of one forward pass.
 //
-// A block is never split and never joined: small survivors cannot pin large blocks, and what is
-// kept is bounded, the longest unused block going first.
+// A block is never split and never joined: small survivors cannot pin large blocks. What is kept is
+// bounded, the longest unused block going first: by a limit, and beyond it by the most that was
+// handed out at one time less what is handed out now. So a training finds all the memory of its
+// last step again, and no process grows past its own peak for the sake of the cache.
 #pragma once
 
 #include <array>
@@ -19,7 +21,7 @@ namespace kael {
 class CachingAllocator {
 public:
     // With `caching` off every block goes back to the system at once and has exactly the size asked
-    // for, so that a sanitizer sees each misuse. `cache_limit` bounds the bytes kept.
+    // for, so that a sanitizer sees each misuse. `cache_limit`: the bytes that may always be kept.
     CachingAllocator(bool caching, std::int64_t cache_limit);
     CachingAllocator(const CachingAllocator&) = delete;
     CachingAllocator& operator=(const CachingAllocator&) = delete;
@@ -58,6 +60,9 @@ private:
     std::byte* take_cached(int index) noexcept;
     void unlink(FreeBlock* block) noexcept;
     void give_back(FreeBlock* block) noexcept;
+    // The bytes that may be cached while so many are handed out.
+    [[nodiscard]] std::int64_t cache_room(std::int64_t allocated_bytes) const noexcept;
+    void shrink_cache(std::int64_t bytes) noexcept;
     void count_allocation(std::int64_t bytes) noexcept;
 
     const bool caching_;

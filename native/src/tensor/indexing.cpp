@@ -109,6 +109,9 @@ std::int64_t stride_along(const Tensor& x, int dimension) {
 template <typename Body>
 void for_each_place(const Shape& shape, const Shape& strides, int dimension, std::int64_t begin,
                     std::int64_t end, Body&& body) {
+    if (begin >= end) {
+        return; // an empty dimension has no positions to divide by
+    }
     const std::size_t rank = shape.size();
     std::array<std::int64_t, kMaxRank> step{};
     for (std::size_t i = 0; i < rank; ++i) {

@@ -71,8 +71,8 @@ class TokenBatches:
         self.seed = _checks.integer("seed", seed, 0, _checks.UINT64_MAX)
         if array.size <= context:
             raise Error(
-                f"the text has {array.size} tokens, expected at least {context + 1}: the context of {context} "
-                "and one token to predict; give more text or a shorter context"
+                f"the text has {array.size} tokens, expected at least {context + 1}, a context of {context} "
+                "and one token to predict: give more text or a shorter context"
             )
         #: Windows of one epoch. What is left over, at least a window where there is more than one, is where
         #: the first token of an epoch may be.

@@ -101,7 +101,7 @@ TEST_F(Threads, CountsOutsideTheLimitsAreRefused) {
     }
 }
 
-TEST_F(Threads, KB073NestedLoopsRunOnTheThreadThatTheyAreIn) {
+TEST_F(Threads, KB073KB074NestedLoopsRunOnTheThreadThatTheyAreIn) {
     kael::set_num_threads(4);
     std::atomic<int> inner{0};
     kael::parallel_for(0, 4, 1, [&](std::int64_t, std::int64_t) {
