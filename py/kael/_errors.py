@@ -75,7 +75,7 @@ class AnomalyError(Error):
     __module__ = "kael"
 
     operation: str  #: the node of the graph, as in ``"SqrtBackward"``; of a forward check ``"sqrt"``
-    inside: str  #: the operator that called it, as in ``"layer_norm"``; ``""`` where there is none
+    inside: str  #: the operator that called it, as in ``"mse_loss"``; ``""`` where there is none
     call_site: str  #: ``"FILE:LINE"`` of the call in the forward pass; ``""`` where it was not recorded
     in_forward: bool  #: found in the result of an operator; else in a gradient
     operands: list[dict[str, Any]]  #: the tensors that the operator was applied to

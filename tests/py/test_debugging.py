@@ -217,15 +217,14 @@ def test_the_forward_check_names_the_operator_at_once(requires_grad):
 
 
 def test_the_forward_check_says_inside_which_operator_it_was():
-    x = kael.tensor([[float("inf"), 0.0]], requires_grad=True)
-    ones, zeros = kael.ones(2), kael.zeros(2)
+    x = kael.tensor([float("inf"), 0.0], requires_grad=True)
     with (
         kael.set_anomaly_detection(True, check_forward=True),
         pytest.raises(kael.AnomalyError) as caught,
     ):
-        kael.nn.functional.layer_norm(x, ones, zeros)
+        kael.nn.functional.mse_loss(x, x.detach())
     assert caught.value.operation == "sub"
-    assert caught.value.inside == "layer_norm"
+    assert caught.value.inside == "mse_loss"
 
 
 @pytest.mark.parametrize("requires_grad", [False, True])

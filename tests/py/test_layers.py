@@ -1,4 +1,4 @@
-"""Layer normalisation, in the corners where implementations have failed."""
+"""Layer normalisation and cross-entropy, in the corners where implementations have failed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import kael
-from kael.nn.functional import layer_norm
+from kael.nn.functional import cross_entropy, layer_norm
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
@@ -40,3 +40,79 @@ def test_layer_norm_and_its_gradient_take_any_width(width):  # KB086
     np.testing.assert_allclose(x.grad.numpy(), expected, rtol=1e-7, atol=1e-7)
     np.testing.assert_allclose(w.grad.numpy(), (seed * normal).sum(0), rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(b.grad.numpy(), seed.sum(0), rtol=1e-9, atol=1e-9)
+
+
+def layer_norm_inputs():
+    generator = np.random.default_rng(5)
+    return [kael.tensor(generator.normal(size=size), requires_grad=True) for size in ((3, 4), 4, 4)]
+
+
+def slopes(function, inputs, wanted):
+    """The squares of the gradients, recorded also where gradcheck takes differences without a record."""
+    with kael.enable_grad():
+        leaves = [x if x.requires_grad else x.detach().requires_grad_() for x in inputs]
+        found = kael.grad(function(*leaves), leaves[:wanted], create_graph=True)
+        return [gradient.square().sum() for gradient in found]
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_layer_norm_can_be_differentiated_twice(which):
+    seed = kael.tensor(np.random.default_rng(6).normal(size=(3, 4)))
+
+    def total(*inputs):
+        return (layer_norm(*inputs) * seed).sum()
+
+    inputs = layer_norm_inputs()
+    if which == 0:
+        assert kael.gradcheck(lambda *inputs: slopes(total, inputs, 1)[0], inputs)
+    else:  # the slope of the bias is a constant, that of the weight does not depend on the bias
+        assert kael.gradcheck(lambda x, w: slopes(total, (x, w, inputs[2]), 2)[1], inputs[:2])
+
+
+@pytest.mark.parametrize("targets", [[0, 2, 1], [0, -100, 1], [-100, -100, 2]])
+def test_cross_entropy_can_be_differentiated_twice(targets):
+    logits = kael.tensor(np.random.default_rng(5).normal(size=(3, 4)), requires_grad=True)
+    labels = kael.tensor(targets)
+
+    def loss(logits):
+        return cross_entropy(logits, labels) * 1.5
+
+    assert kael.gradcheck(loss, logits)
+    assert kael.gradcheck(lambda logits: slopes(loss, [logits], 1)[0], logits)
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_both_ways_to_a_gradient_give_the_same(create_graph):
+    inputs = layer_norm_inputs()
+    labels = kael.tensor([1, -100, 3])
+    found = kael.grad(cross_entropy(layer_norm(*inputs), labels), inputs, create_graph=create_graph)
+    x, w, b = (tensor.detach().numpy() for tensor in inputs)
+    scale = 1 / np.sqrt(x.var(1, keepdims=True) + 1e-5)
+    normal = (x - x.mean(1, keepdims=True)) * scale
+    powers = np.exp(normal * w + b)
+    slope = (powers / powers.sum(1, keepdims=True) - np.eye(4)[[1, 0, 3]]) / 2 * [[1], [0], [1]]
+    inner = slope * w
+    expected = [
+        scale * (inner - inner.mean(1, keepdims=True) - normal * (inner * normal).mean(1, keepdims=True)),
+        (slope * normal).sum(0),
+        slope.sum(0),
+    ]
+    for ours, theirs in zip(found, expected, strict=True):
+        np.testing.assert_allclose(ours.detach().numpy(), theirs, rtol=1e-9, atol=1e-12)
+
+
+def test_a_loss_without_targets_is_nan_and_its_gradient_zero():
+    logits = kael.tensor([[1.0, 2.0]], requires_grad=True)
+    loss = cross_entropy(logits, kael.tensor([-100]))
+    assert np.isnan(loss.item())
+    loss.backward()
+    assert logits.grad.tolist() == [[0, 0]]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+def test_losses_far_apart_neither_overflow_nor_vanish(dtype):
+    logits = kael.tensor([[1000.0, 0.0], [0.0, 1000.0]]).to(dtype).requires_grad_()
+    loss = cross_entropy(logits, kael.tensor([1, 1]))
+    assert loss.item() == 500.0
+    loss.backward()
+    assert logits.grad.tolist() == [[0.5, -0.5], [0.0, 0.0]]

@@ -84,7 +84,8 @@ def test_a_batch_depends_on_seed_and_step_alone():
 
 def test_a_text_shorter_than_the_context_says_what_to_change():
     with pytest.raises(
-        kael.Error, match=r"has 8 tokens, expected at least 9, a context of 8 .* give more text or a shorter context"
+        kael.Error,
+        match=r"has 8 tokens, expected at least 9, a context of 8 .* give more text or a shorter context",
     ):
         TokenBatches(list(range(8)), 1, 8)
     assert TokenBatches(list(range(9)), 1, 8)[0][1].tolist() == [[1, 2, 3, 4, 5, 6, 7, 8]]

@@ -1,13 +1,55 @@
-// What layers and losses of networks need, made of other operators, which record what gradients
-// need.
+// Layers and losses of networks, recorded. Where a gradient is to be differentiated again, it is
+// made of recorded operators; else in one pass.
+#include "tensor/layers.h"
+
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "kael/autograd.h"
 #include "kael/creation.h"
 #include "kael/error.h"
 #include "kael/operators.h"
 
+#include "autograd/record.h"
+
 namespace kael {
+
+namespace {
+
+using autograd::Backward;
+using autograd::GradientList;
+
+GradientList layer_norm_gradients(const Backward& context) {
+    auto [x, weight, bias] = forward::layer_norm_gradients(
+        context.gradient(), context.saved(0), context.saved(2), context.saved(3), context.saved(1),
+        context.needs(0), context.needs(1) || context.needs(2));
+    return {std::move(x), std::move(weight), std::move(bias)};
+}
+
+GradientList layer_norm_derivative(const Backward& context, double epsilon) {
+    const Tensor& gradient = context.gradient();
+    const Tensor& x = context.saved(0);
+    const Over last{{-1}, true};
+    const Tensor scale = rsqrt(var(x, last, 0.0) + epsilon);
+    const Tensor normal = (x - mean(x, last)) * scale;
+    const Tensor inner = gradient * context.saved(1);
+    return {(inner - mean(inner, last) - normal * mean(inner * normal, last)) * scale,
+            gradient * normal, gradient};
+}
+
+// softmax(logits) less 1 at the target, divided by the number of targets; 0 in a row left out.
+Tensor cross_entropy_derivative(const Backward& context, std::int64_t ignored) {
+    const Tensor& logits = context.saved(0);
+    const Tensor& targets = context.saved(1);
+    const Tensor counts = ne(targets, ignored).unsqueeze(1);
+    const Tensor classes = arange(std::int64_t{0}, logits.size(1), std::int64_t{1});
+    const Tensor chosen = eq(classes.unsqueeze(0), targets.unsqueeze(1)).to(logits.dtype());
+    const Tensor counted = sum(counts).to(logits.dtype());
+    return where(counts, (softmax(logits, 1) - chosen) * (context.gradient() / counted), 0.0);
+}
+
+} // namespace
 
 Tensor embedding(const Tensor& ids, const Tensor& table) {
     KAEL_CHECK(ids.defined() && table.defined(), "embedding: an undefined tensor");
@@ -19,43 +61,32 @@ Tensor embedding(const Tensor& ids, const Tensor& table) {
 }
 
 Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double epsilon) {
-    KAEL_CHECK(x.defined() && x.rank() >= 1, "layer_norm: a tensor without dimensions");
-    const Shape width = {x.size(-1)};
-    for (const Tensor* parameter : {&weight, &bias}) {
-        KAEL_CHECK(parameter->defined() && parameter->shape() == width,
-                   "layer_norm: weight and bias of shape "
-                       << (parameter->defined() ? to_string(parameter->shape()) : "undefined")
-                       << " for a tensor of shape " << to_string(x.shape()) << ", expected "
-                       << to_string(width));
+    const auto [result, mean, scale] =
+        autograd::without_recording([&] { return forward::layer_norm(x, weight, bias, epsilon); });
+    if (autograd::needs_recording({x, weight, bias})) {
+        autograd::record("LayerNormBackward", result, {x, weight, bias}, {x, weight, mean, scale},
+                         [epsilon](const Backward& context) {
+                             return grad_enabled() ? layer_norm_derivative(context, epsilon)
+                                                   : layer_norm_gradients(context);
+                         });
     }
-    const Over last{{-1}, true};
-    const Tensor centred = x - mean(x, last);
-    return centred * rsqrt(var(x, last, 0.0) + epsilon) * weight + bias;
+    return result;
 }
 
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets, std::int64_t ignored) {
-    KAEL_CHECK(logits.defined() && targets.defined(), "cross_entropy: an undefined tensor");
-    KAEL_CHECK(logits.rank() == 2 && targets.rank() == 1 && logits.size(0) == targets.size(0),
-               "cross_entropy: logits of shape "
-                   << to_string(logits.shape()) << " and targets of shape "
-                   << to_string(targets.shape()) << ", expected [N, C] and [N]");
-    KAEL_CHECK(targets.dtype() == DType::int64,
-               "cross_entropy: targets of dtype " << name(targets.dtype()) << ", expected int64");
-    const Tensor rows = targets.contiguous();
-    const std::int64_t classes = logits.size(1);
-    std::int64_t counted = 0;
-    for (std::int64_t i = 0; i < rows.numel(); ++i) {
-        const std::int64_t target = rows.data<std::int64_t>()[i];
-        KAEL_CHECK(target == ignored || (target >= 0 && target < classes),
-                   "cross_entropy: target " << i << " is " << target << ", expected 0 to "
-                                            << classes - 1 << ", or " << ignored
-                                            << " to leave it out");
-        counted += target == ignored ? 0 : 1;
+    Tensor result = autograd::without_recording(
+        [&] { return forward::cross_entropy(logits, targets, ignored); });
+    if (autograd::needs_recording({logits})) {
+        autograd::record("CrossEntropyBackward", result, {logits}, {logits, targets},
+                         [ignored](const Backward& context) {
+                             return GradientList{grad_enabled()
+                                                     ? cross_entropy_derivative(context, ignored)
+                                                     : forward::cross_entropy_gradient(
+                                                           context.gradient(), context.saved(0),
+                                                           context.saved(1), ignored)};
+                         });
     }
-    const Tensor counts = ne(rows, ignored);
-    const Tensor picked =
-        gather(log_softmax(logits, 1), 1, where(counts, rows, 0).unsqueeze(1)).select(1, 0);
-    return neg(sum(where(counts, picked, 0.0))) / static_cast<double>(counted);
+    return result;
 }
 
 Tensor mse_loss(const Tensor& x, const Tensor& target) {

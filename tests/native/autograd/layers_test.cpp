@@ -49,9 +49,10 @@ TEST(LayerNorm, CentresAndScalesRows) {
         EXPECT_NEAR(row[i], expected[i], 1e-3F);
     }
     EXPECT_EQ(values_of(layer_norm(ones, ones, zeros, 1e-5)), (std::vector<float>(4, 0.0F)));
-    EXPECT_EQ(
-        message_of([&] { (void)layer_norm(far, floats({1}, {1}), zeros, 1e-5); }),
-        "layer_norm: weight and bias of shape [1] for a tensor of shape [1, 4], expected [4]");
+    EXPECT_EQ(message_of([&] { (void)layer_norm(far, floats({1}, {1}), zeros, 1e-5); }),
+              "layer_norm: weight and bias of shape [1] and dtype float32 for a tensor of shape "
+              "[1, 4] and "
+              "dtype float32, expected [4] and float32");
 }
 
 TEST(CrossEntropy, IsTheMeanOverTheTargetsThatCount) {
