@@ -17,6 +17,7 @@ from kael import _creation, _indexing, _layers, _operators, _rearranging, _reduc
 from kael._autograd import enable_grad, grad, is_grad_enabled, no_grad, set_grad_enabled
 from kael._checkpoint import load_checkpoint, save_checkpoint
 from kael._debug import autograd_graph, explain, set_anomaly_detection, set_backward_trace
+from kael._drawing import draw_graph
 from kael._borrowing import from_numpy, frombuffer
 from kael._dlpack import from_dlpack
 from kael._errors import AnomalyError, Error, ErrorCode
@@ -61,6 +62,7 @@ __all__ = [
     "build_info",
     "caching_allocator_enabled",
     "default_model_path",
+    "draw_graph",
     "enable_grad",
     "explain",
     "from_dlpack",

@@ -5,29 +5,54 @@ the operator that made the first NaN (docs/debugging.md).
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, overload
 
 from kael import _callbacks, _checks, _signatures
-from kael._errors import Error
 from kael._library import answered_text, check_status, native, text_of
 from kael._tensor import Tensor
 
 
-def explain(tensor: Tensor) -> str:
-    """Memory and gradient state of a tensor, one field a line."""
-    pointer = _tensor(tensor)._owned.pointer()
-    return answered_text(lambda *out: native().kept.kael_explain(pointer, *out))
-
-
-def autograd_graph(tensor: Tensor) -> str:
-    """The graph of the operators that the tensor was computed by, in Graphviz' DOT language: ``dot -Tsvg``
-    draws it. Empty for a tensor that requires no gradient.
+@overload
+def explain(tensor: Tensor, format: Literal["text", "json"] = "text") -> str: ...
+@overload
+def explain(tensor: Tensor, format: Literal["dict"]) -> dict[str, Any]: ...
+def explain(tensor: Tensor, format: str = "text") -> str | dict[str, Any]:
+    """Memory and gradient state of a tensor: one field a line, or with ``format="json"`` or ``"dict"`` also
+    whose the memory is, the mapped file and the place in it, and every tensor on the same storage
+    (docs/debugging.md lists the fields).
     """
     pointer = _tensor(tensor)._owned.pointer()
-    return answered_text(lambda *out: native().kept.kael_autograd_graph(pointer, *out))
+    if _checks.choice("format", format, ("text", "json", "dict")) == "text":
+        return answered_text(lambda *out: native().kept.kael_explain(pointer, *out))
+    text = answered_text(lambda *out: native().kept.kael_explain_json(pointer, *out))
+    return text if format == "json" else json.loads(text)
+
+
+@overload
+def autograd_graph(tensor: Tensor, saved: bool = False, format: Literal["dot", "json"] = "dot") -> str: ...
+@overload
+def autograd_graph(tensor: Tensor, saved: bool = False, *, format: Literal["dict"]) -> dict[str, Any]: ...
+def autograd_graph(tensor: Tensor, saved: bool = False, format: str = "dot") -> str | dict[str, Any]:
+    """The graph of the operators that the tensor was computed by, in Graphviz' DOT language: ``dot -Tsvg``
+    draws it. Empty for a tensor that requires no gradient. ``saved`` adds what the nodes keep for their
+    backward passes.
+
+    With ``format="json"`` or ``"dict"`` the same nodes and edges as data, always with what the nodes keep
+    (docs/debugging.md lists the fields).
+    """
+    pointer = _tensor(tensor)._owned.pointer()
+    with_saved = _checks.flag("saved", saved)
+    if _checks.choice("format", format, ("dot", "json", "dict")) == "dot":
+        call = (
+            native().released.kael_autograd_graph_saved if with_saved else native().kept.kael_autograd_graph
+        )
+        return answered_text(lambda *out: call(pointer, *out))
+    text = answered_text(lambda *out: native().released.kael_autograd_graph_json(pointer, *out))
+    return text if format == "json" else json.loads(text)
 
 
 def _tensor(tensor: Any) -> Tensor:
@@ -108,11 +133,7 @@ class set_anomaly_detection:  # used as a function
     """
 
     def __init__(self, enabled: bool, mode: str = "nan", check_forward: bool = False) -> None:
-        if not isinstance(mode, str):
-            raise TypeError(f"mode must be a str, not {type(mode).__name__}")
-        if mode not in _MODES:
-            raise Error(f'the mode {mode!r} is unknown, expected "nan", "inf" or "both"')
-        flags = _MODES[mode]
+        flags = _MODES[_checks.choice("mode", mode, _MODES)]
         if _checks.flag("check_forward", check_forward):
             flags |= _signatures.CHECK_FORWARD
         self._before = _detecting

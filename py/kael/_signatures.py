@@ -291,6 +291,9 @@ FUNCTIONS: dict[str, Signature] = {
     # Debugging
     "kael_explain": _kept(_STATUS, _tensor, POINTER(TextPointer), Int64Pointer),
     "kael_autograd_graph": _kept(_STATUS, _tensor, POINTER(TextPointer), Int64Pointer),
+    "kael_autograd_graph_saved": _released(_STATUS, _tensor, POINTER(TextPointer), Int64Pointer),
+    "kael_explain_json": _kept(_STATUS, _tensor, POINTER(TextPointer), Int64Pointer),
+    "kael_autograd_graph_json": _released(_STATUS, _tensor, POINTER(TextPointer), Int64Pointer),
     "kael_set_backward_trace": _kept(_STATUS, TraceCallback, c_void_p),
     "kael_set_anomaly_detection": _kept(_STATUS, c_int32),
     "kael_set_call_site": _kept(_STATUS, CallSiteCallback, c_void_p),

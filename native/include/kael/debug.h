@@ -12,11 +12,21 @@ namespace kael {
 
 // Memory and autograd state, one field a line; each line ends with "\n".
 [[nodiscard]] std::string explain(const Tensor& tensor);
+// The same and more as a JSON object: also whose the memory is, the mapped file and the place in
+// it, and every tensor on the storage. docs/debugging.md lists the fields.
+[[nodiscard]] std::string explain_json(const Tensor& tensor);
+
+struct GraphOptions {
+    bool saved = false; // also what the nodes keep for their backward passes
+};
 
 // The graph below the tensor in Graphviz' DOT language: a node for each recorded operator, numbered
 // in the order of a depth-first walk, an edge for each operand with the shape of its gradient. An
 // empty digraph for a tensor that needs no gradient.
-[[nodiscard]] std::string autograd_graph_dot(const Tensor& tensor);
+[[nodiscard]] std::string autograd_graph_dot(const Tensor& tensor,
+                                             const GraphOptions& options = {});
+// The same nodes, with the same numbers, and edges as a JSON object, with what the nodes keep.
+[[nodiscard]] std::string autograd_graph_json(const Tensor& tensor);
 
 // What anomaly detection found, as a JSON object with the fields of Anomaly, and its text.
 [[nodiscard]] std::string anomaly_json(const Anomaly& anomaly);

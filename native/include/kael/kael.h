@@ -331,6 +331,15 @@ KAEL_API kael_status kael_explain(const kael_tensor* tensor, const char** text, 
 KAEL_API kael_status kael_autograd_graph(const kael_tensor* tensor, const char** text,
                                          int64_t* length);
 
+/* The same graph with what its nodes keep for their backward passes; and both as JSON objects,
+ * whose fields docs/debugging.md lists. The same lifetime. */
+KAEL_API kael_status kael_autograd_graph_saved(const kael_tensor* tensor, const char** text,
+                                               int64_t* length);
+KAEL_API kael_status kael_explain_json(const kael_tensor* tensor, const char** text,
+                                       int64_t* length);
+KAEL_API kael_status kael_autograd_graph_json(const kael_tensor* tensor, const char** text,
+                                              int64_t* length);
+
 /* Gets one line, with its end, for each node that a backward pass runs, on the thread that walks.
  */
 typedef void (*kael_trace_callback)(const char* line, int64_t length, void* user_data);

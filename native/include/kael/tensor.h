@@ -35,16 +35,36 @@ class Node;
 struct State; // what autograd keeps of a tensor
 } // namespace autograd
 
+// A place in the list of the tensors on one storage.
+struct StorageLink {
+    StorageLink* previous = this;
+    StorageLink* next = this;
+};
+
 // A block of bytes that tensors share. Freed with its last tensor.
 class Storage {
 public:
+    // The file that borrowed memory is a part of.
+    struct File {
+        std::string path;
+        std::int64_t offset; // in bytes, of the first byte of the storage
+    };
+    // How a tensor reads the storage.
+    struct View {
+        DType dtype;
+        Shape shape;
+        Shape strides;
+        std::int64_t offset;
+    };
+
     // Uninitialised memory of the caching allocator, aligned to 64 bytes.
     [[nodiscard]] static std::shared_ptr<Storage> allocate(std::int64_t bytes);
     // Memory that someone else owns and `owner` keeps alive. `origin` says where it came from, for
-    // people: "mapped from model.safetensors at byte 8192".
+    // people: "mapped from model.safetensors at byte 8192"; `file` is the mapped file, if any.
     [[nodiscard]] static std::shared_ptr<Storage> borrow(std::byte* data, std::int64_t bytes,
                                                          std::shared_ptr<const void> owner,
-                                                         bool read_only, std::string origin);
+                                                         bool read_only, std::string origin,
+                                                         std::optional<File> file = {});
 
     Storage(const Storage&) = delete;
     Storage& operator=(const Storage&) = delete;
@@ -54,6 +74,13 @@ public:
     [[nodiscard]] std::int64_t byte_count() const noexcept { return byte_count_; }
     [[nodiscard]] bool is_read_only() const noexcept { return read_only_; }
     [[nodiscard]] const std::string& origin() const noexcept { return origin_; }
+    [[nodiscard]] const std::optional<File>& file() const noexcept { return file_; }
+    // Whether the memory is the allocator's; else it is borrowed.
+    [[nodiscard]] bool is_own() const noexcept { return is_own_; }
+
+    // Every tensor on the storage now, those that a graph saved included, in the order of their
+    // making. Any thread, also while others make and drop tensors.
+    [[nodiscard]] std::vector<View> views() const;
 
     // Moves read-only memory to memory of its own that may be written; every tensor on the storage
     // follows. What had the old address still reads the old memory. Nobody may use the storage
@@ -69,6 +96,7 @@ public:
     void set_last_writer(std::string_view name) noexcept { last_writer_ = name; }
 
 private:
+    friend class Tensor;
     Storage() = default;
 
     std::byte* data_ = nullptr;
@@ -77,6 +105,8 @@ private:
     std::uint64_t version_ = 0;
     std::string_view last_writer_;
     std::string origin_;
+    std::optional<File> file_;
+    StorageLink tensors_;               // both ends of the list of tensors
     bool is_own_ = true;                // from the allocator
     std::shared_ptr<const void> owner_; // of memory that is, or was, borrowed
 };
@@ -178,6 +208,7 @@ public:
     }
 
 private:
+    friend class Storage; // lists its tensors
     void check_type(bool matches) const;
     void check_writable() const;
 
@@ -190,7 +221,8 @@ private:
         std::int64_t numel = 0;
         mutable std::shared_ptr<autograd::State> autograd{};
     };
-    explicit Tensor(Body body) : body_(std::make_shared<Body>(std::move(body))) {}
+    struct ListedBody; // stands in the list of its storage
+    explicit Tensor(Body body);
     static const Body kUndefined;
 
     // Never null; an undefined tensor owns nothing.

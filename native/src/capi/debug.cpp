@@ -99,6 +99,30 @@ kael_status kael_autograd_graph(const kael_tensor* tensor, const char** text, in
     });
 }
 
+kael_status kael_autograd_graph_saved(const kael_tensor* tensor, const char** text,
+                                      int64_t* length) {
+    return kael::capi::guard([&] {
+        KAEL_REQUIRE(tensor);
+        kael::capi::answer_text(kael::autograd_graph_dot(tensor->tensor, {.saved = true}), text,
+                                length);
+    });
+}
+
+kael_status kael_explain_json(const kael_tensor* tensor, const char** text, int64_t* length) {
+    return kael::capi::guard([&] {
+        KAEL_REQUIRE(tensor);
+        kael::capi::answer_text(kael::explain_json(tensor->tensor), text, length);
+    });
+}
+
+kael_status kael_autograd_graph_json(const kael_tensor* tensor, const char** text,
+                                     int64_t* length) {
+    return kael::capi::guard([&] {
+        KAEL_REQUIRE(tensor);
+        kael::capi::answer_text(kael::autograd_graph_json(tensor->tensor), text, length);
+    });
+}
+
 kael_status kael_set_backward_trace(kael_trace_callback callback, void* user_data) {
     return kael::capi::guard([&] {
         kael::set_backward_trace(callback != nullptr ? &stream_to(callback, user_data) : nullptr);

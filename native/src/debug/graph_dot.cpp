@@ -1,42 +1,46 @@
-#include <cstddef>
 #include <sstream>
-#include <unordered_map>
-#include <vector>
 
-#include "kael/autograd.h"
 #include "kael/debug.h"
+
+#include "debug/graph_walk.h"
 
 namespace kael {
 
-std::string autograd_graph_dot(const Tensor& tensor) {
+namespace {
+
+// Boxes for what the node keeps. The "\n" in a label is DOT's.
+void write_saved(std::ostream& dot, std::size_t number, const autograd::Node& node) {
+    std::size_t position = 0;
+    for (const autograd::Node::Saved& saved : node.saved()) {
+        dot << "  n" << number << "s" << position << " [shape=box, label=\"saved "
+            << name(saved.tensor.dtype()) << ' ' << to_string(saved.tensor.shape()) << "\\n"
+            << saved.tensor.nbytes() << " bytes, version " << saved.version;
+        if (const std::uint64_t now = saved.tensor.storage()->version(); now != saved.version) {
+            dot << ", now " << now;
+        }
+        dot << "\"];\n  n" << number << " -> n" << number << "s" << position
+            << " [style=dashed, arrowhead=none];\n";
+        ++position;
+    }
+}
+
+} // namespace
+
+std::string autograd_graph_dot(const Tensor& tensor, const GraphOptions& options) {
     std::ostringstream dot;
     dot << "digraph autograd {\n";
-    std::unordered_map<const autograd::Node*, std::size_t> numbers;
-    std::vector<const autograd::Node*> pending;
-    // The number of a node, which is introduced when it is met for the first time.
-    const auto number_of = [&](const autograd::Node* node) {
-        const auto [place, is_new] = numbers.try_emplace(node, numbers.size());
-        if (is_new) {
-            dot << "  n" << place->second << " [label=\"" << node->name() << "\"];\n";
-            pending.push_back(node);
-        }
-        return place->second;
-    };
-    const autograd::Edge root = autograd::gradient_edge(tensor);
-    if (root != nullptr) {
-        number_of(root.get());
-    }
-    while (!pending.empty()) {
-        const autograd::Node* const node = pending.back();
-        pending.pop_back();
-        for (const autograd::NodeInput& input : node->inputs()) {
-            if (input.edge != nullptr) {
-                const std::size_t to = number_of(input.edge.get());
-                dot << "  n" << numbers.at(node) << " -> n" << to << " [label=\""
-                    << to_string(input.shape) << "\"];\n";
+    walk_graph(
+        tensor,
+        [&](std::size_t number, const autograd::Node& node) {
+            dot << "  n" << number << " [label=\"" << node.name() << "\"];\n";
+            if (options.saved) {
+                write_saved(dot, number, node);
             }
-        }
-    }
+        },
+        [&](std::size_t from, std::size_t to, std::size_t, const autograd::NodeInput& input) {
+            dot << "  n" << from << " -> n" << to << " [label=\"" << to_string(input.shape)
+                << "\"];\n";
+        });
     dot << "}\n";
     return dot.str();
 }

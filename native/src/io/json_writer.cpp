@@ -1,5 +1,6 @@
 #include "io/json_writer.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -10,6 +11,10 @@
 namespace kael::io {
 
 namespace {
+
+bool needs_no_escape(char character) {
+    return character >= 0x20 && character < 0x7F && character != '"' && character != '\\';
+}
 
 std::string valid_utf8(std::string_view text) {
     constexpr std::string_view kDigits = "0123456789abcdef";
@@ -104,7 +109,11 @@ JsonWriter& JsonWriter::real(double value) {
 
 JsonWriter& JsonWriter::string(std::string_view value) {
     separate();
-    append_json_string(text_, valid_utf8(value));
+    if (std::all_of(value.begin(), value.end(), needs_no_escape)) {
+        text_.append("\"").append(value).append("\"");
+    } else {
+        append_json_string(text_, valid_utf8(value));
+    }
     return *this;
 }
 

@@ -84,11 +84,11 @@ Tensor map_tensor(const std::shared_ptr<const MappedFile>& file, std::span<const
                                   layout.shape, layout.dtype);
     }
     // Storage is read-only, so that nothing writes through this pointer.
-    auto storage = Storage::borrow(const_cast<std::byte*>(bytes.data()),
-                                   static_cast<std::int64_t>(bytes.size()), file,
-                                   /*read_only=*/true,
-                                   "mapped from " + path.string() + " at byte " +
-                                       std::to_string(bytes.data() - file->bytes().data()));
+    const std::int64_t offset = bytes.data() - file->bytes().data();
+    auto storage = Storage::borrow(
+        const_cast<std::byte*>(bytes.data()), static_cast<std::int64_t>(bytes.size()), file,
+        /*read_only=*/true, "mapped from " + path.string() + " at byte " + std::to_string(offset),
+        Storage::File{path.string(), offset});
     return Tensor::from_storage(std::move(storage), layout.dtype, layout.shape,
                                 contiguous_strides(layout.shape), 0);
 }

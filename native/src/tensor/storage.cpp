@@ -16,7 +16,7 @@ std::shared_ptr<Storage> Storage::allocate(std::int64_t bytes) {
 
 std::shared_ptr<Storage> Storage::borrow(std::byte* data, std::int64_t bytes,
                                          std::shared_ptr<const void> owner, bool read_only,
-                                         std::string origin) {
+                                         std::string origin, std::optional<File> file) {
     KAEL_CHECK(bytes >= 0, "a storage of " << bytes << " bytes, expected 0 or more");
     KAEL_CHECK(data != nullptr || bytes == 0, "a storage of " << bytes << " bytes without memory");
     KAEL_CHECK(owner != nullptr, "borrowed memory without an owner to keep it alive");
@@ -26,6 +26,7 @@ std::shared_ptr<Storage> Storage::borrow(std::byte* data, std::int64_t bytes,
     storage->read_only_ = read_only;
     storage->is_own_ = false;
     storage->origin_ = std::move(origin);
+    storage->file_ = std::move(file);
     storage->owner_ = std::move(owner);
     return storage;
 }
@@ -40,6 +41,7 @@ void Storage::make_writable() {
     is_own_ = true;
     read_only_ = false;
     origin_.clear();
+    file_.reset();
 }
 
 Storage::~Storage() {

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <mutex>
 #include <optional>
+#include <pthread.h>
 
 #include "kael/error.h"
 
@@ -13,6 +15,21 @@
 namespace kael {
 
 namespace {
+
+// Guards the lists of tensors of all storages: held for a few instructions.
+std::mutex& list_mutex() {
+    static auto* const mutex = new std::mutex; // outlives every tensor
+    return *mutex;
+}
+
+void lock_lists() {
+    list_mutex().lock();
+}
+void unlock_lists() {
+    list_mutex().unlock();
+}
+// So that no child inherits it locked by a thread that it lacks.
+[[maybe_unused]] const int kForkHandlers = pthread_atfork(lock_lists, unlock_lists, unlock_lists);
 
 // The offset of the last element, in elements; nothing when that does not fit in 64 bits.
 std::optional<std::int64_t> last_offset(const Shape& shape, const Shape& strides,
@@ -28,6 +45,36 @@ std::optional<std::int64_t> last_offset(const Shape& shape, const Shape& strides
 } // namespace
 
 const Tensor::Body Tensor::kUndefined;
+
+struct Tensor::ListedBody : Body, StorageLink {
+    explicit ListedBody(Body&& body) : Body(std::move(body)) {
+        StorageLink& ends = storage->tensors_;
+        const std::lock_guard lock(list_mutex());
+        next = &ends;
+        previous = ends.previous;
+        previous->next = this;
+        ends.previous = this;
+    }
+    ListedBody(const ListedBody&) = delete;
+    ListedBody& operator=(const ListedBody&) = delete;
+    ~ListedBody() {
+        const std::lock_guard lock(list_mutex());
+        previous->next = next;
+        next->previous = previous;
+    }
+};
+
+Tensor::Tensor(Body body) : body_(std::make_shared<ListedBody>(std::move(body))) {}
+
+std::vector<Storage::View> Storage::views() const {
+    std::vector<View> views;
+    const std::lock_guard lock(list_mutex());
+    for (const StorageLink* link = tensors_.next; link != &tensors_; link = link->next) {
+        const auto& body = static_cast<const Tensor::ListedBody&>(*link);
+        views.push_back({body.dtype, body.shape, body.strides, body.offset});
+    }
+    return views;
+}
 
 Tensor Tensor::empty(Shape shape, DType dtype) {
     const std::int64_t bytes = kael::byte_count(shape, dtype);

@@ -1,8 +1,9 @@
 // The debugging tools. The expected texts are those of the specification, letter by letter.
-#include <algorithm>
-#include <optional>
+#include <atomic>
+#include <cstdint>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -89,6 +90,47 @@ TEST(Explain, ShowsAutogradState) {
     EXPECT_NE(explain(x).find("has grad: yes\n"), std::string::npos);
 }
 
+TEST(Explain, ListsTheTensorsOnTheStorage) {
+    const Tensor x = Tensor::zeros({2, 2}, DType::float32);
+    const Tensor view = x.transpose(0, 1);
+    const auto of_storage = [](const Tensor& tensor) {
+        std::vector<Shape> strides;
+        for (const Storage::View& found : tensor.storage()->views()) {
+            strides.push_back(found.strides);
+        }
+        return strides;
+    };
+    EXPECT_EQ(of_storage(x), (std::vector<Shape>{{2, 1}, {1, 2}}));
+    EXPECT_EQ(explain_json(view).find(R"("views": [{"dtype": "float32", "shape": [2, 2], )"
+                                      R"("strides": [2, 1], "offset": 0}, {"dtype")"),
+              explain_json(view).find(R"("views")"));
+    EXPECT_EQ(static_cast<std::int64_t>(of_storage(x).size()), x.storage().use_count());
+}
+
+TEST(Explain, ListsTensorsWhileOthersComeAndGo) {
+    const Tensor x = Tensor::zeros({4}, DType::float32);
+    std::atomic<bool> done = false;
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 2; ++i) {
+        threads.emplace_back([&] {
+            const NoGrad guard;
+            while (!done) {
+                const Tensor view = x.slice(0, 1, 3);
+            }
+        });
+    }
+    for (int i = 0; i < 1000; ++i) {
+        const auto views = x.storage()->views();
+        ASSERT_GE(views.size(), 1U);
+        ASSERT_EQ(views.front().shape, Shape{4});
+    }
+    done = true;
+    for (std::thread& thread : threads) {
+        thread.join();
+    }
+    EXPECT_EQ(x.storage()->views().size(), 1U);
+}
+
 TEST(GraphDot, IsThatOfTheSpecification) {
     const Tensor x = vector_of({1, 2});
     EXPECT_EQ(autograd_graph_dot(sum(x * x)), "digraph autograd {\n"
@@ -112,6 +154,48 @@ TEST(GraphDot, HasOneNodePerOperationAndOneEdgePerInput) {
 
 TEST(GraphDot, ATensorWithoutGraphIsAnEmptyDigraph) {
     EXPECT_EQ(autograd_graph_dot(Tensor::zeros({2}, DType::float32)), "digraph autograd {\n}\n");
+}
+
+TEST(GraphDot, ShowsWhatNodesKeepWhereItIsAskedTo) {
+    Tensor x = vector_of({1, 2});
+    Tensor y = x * 1.0;
+    const Tensor z = square(y);
+    add_(y, 1.0);
+    EXPECT_EQ(autograd_graph_dot(z, {.saved = true}),
+              "digraph autograd {\n"
+              "  n0 [label=\"SquareBackward\"];\n"
+              "  n0s0 [shape=box, label=\"saved float32 [2]\\n8 bytes, version 0, now 1\"];\n"
+              "  n0 -> n0s0 [style=dashed, arrowhead=none];\n"
+              "  n1 [label=\"MulBackward\"];\n"
+              "  n0 -> n1 [label=\"[2]\"];\n"
+              "  n2 [label=\"AccumulateGrad\"];\n"
+              "  n1 -> n2 [label=\"[2]\"];\n"
+              "}\n");
+}
+
+TEST(GraphJson, HasTheNodesOfTheDotTextAndWhatTheyKeep) {
+    const Tensor x = vector_of({1, 2});
+    EXPECT_EQ(
+        autograd_graph_json(sum(x * x)),
+        R"({"nodes": [{"id": 0, "name": "SumBackward", "shape": [], "dtype": "float32", "saved": []}, )"
+        R"({"id": 1, "name": "MulBackward", "shape": [2], "dtype": "float32", "saved": [)"
+        R"({"shape": [2], "dtype": "float32", "bytes": 8, "version": 0, "version_now": 0, "storage": 0, "storage_bytes": 8}, )"
+        R"({"shape": [2], "dtype": "float32", "bytes": 8, "version": 0, "version_now": 0, "storage": 0, "storage_bytes": 8}]}, )"
+        R"({"id": 2, "name": "AccumulateGrad", "shape": [2], "dtype": "float32", "saved": []}], )"
+        R"("edges": [{"from": 0, "to": 1, "operand": 0, "shape": [2], "dtype": "float32"}, )"
+        R"({"from": 1, "to": 2, "operand": 0, "shape": [2], "dtype": "float32"}, )"
+        R"({"from": 1, "to": 2, "operand": 1, "shape": [2], "dtype": "float32"}], "held_bytes": 8})");
+    EXPECT_EQ(autograd_graph_json(Tensor::zeros({2}, DType::float32)),
+              R"({"nodes": [], "edges": [], "held_bytes": 0})");
+}
+
+TEST(GraphJson, TakesALongChain) {
+    Tensor x = vector_of({1});
+    for (int i = 0; i < 200'000; ++i) {
+        x = neg(x);
+    }
+    const std::string json = autograd_graph_json(x);
+    EXPECT_NE(json.find(R"("id": 200000, "name": "AccumulateGrad")"), std::string::npos);
 }
 
 // Traces into a string until the end of the scope.
