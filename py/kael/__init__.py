@@ -13,7 +13,7 @@ library is loaded at first use, from ``KAEL_LIBRARY``, the installed package or 
 """
 
 from kael import _early  # noqa: F401, I001  # before NumPy is imported
-from kael import _creation, _indexing, _layers, _operators, _rearranging, _reductions  # noqa: F401  # for Tensor
+from kael import _array_protocol, _creation, _indexing, _layers, _operators, _rearranging, _reductions  # noqa: F401  # for Tensor
 from kael._autograd import enable_grad, grad, is_grad_enabled, no_grad, set_grad_enabled
 from kael._checkpoint import load_checkpoint, save_checkpoint
 from kael._debug import autograd_graph, explain, set_anomaly_detection, set_backward_trace
