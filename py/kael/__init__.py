@@ -25,6 +25,7 @@ from kael._generation import FinishReason, Generation
 from kael._gradcheck import gradcheck
 from kael._gpt import GPT, GPTConfig, sample_next
 from kael._models import default_model_path, package_version
+from kael._nodes import Node
 from kael._ring import TokenRing
 from kael._safetensors import SafeTensors, load_safetensors, save_safetensors
 from kael._settings import (
@@ -55,6 +56,7 @@ __all__ = [
     "FinishReason",
     "GPTConfig",
     "Generation",
+    "Node",
     "SafeTensors",
     "Tensor",
     "TokenRing",

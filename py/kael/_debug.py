@@ -8,6 +8,7 @@ import ctypes
 import json
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, overload
 
@@ -76,24 +77,46 @@ def _on_line(line: Any, length: int, _: Any) -> None:
 _callback = _signatures.TraceCallback(_on_line)  # the only one, so that none is freed while it may be called
 
 
-def set_backward_trace(output: Any) -> None:
+def set_backward_trace(output: Any, records: bool = False) -> None:
     """Sends one line for each operator that a backward pass runs, with the shape and the L2 norm of its
     gradient, to ``output``: an open text file, or a callable that takes the line. None switches it off.
+
+    With ``records``, a callable gets a dict for each operator after it ran, and a file the same as a line of
+    JSON: also what the operator returned, its bytes, how many NaN and infinities are in it, and how long it
+    took (docs/debugging.md lists the fields).
 
     Process-wide. What ``output`` raises ends no walk: ``backward`` raises it afterwards. Tracing computes a
     norm for each operator, and is slow. ``KAEL_TRACE_BACKWARD`` in the environment traces to standard error
     from the start.
     """
     global _receive
-    if output is None:
-        check_status(native().kept.kael_set_backward_trace(_signatures.TraceCallback(), None))
-        _receive = None
-        return
-    receive = getattr(output, "write", output)
+    wants_records = _checks.flag("records", records)
+    receive = None if output is None else _receiver(output, wants_records)
+    none = _signatures.TraceCallback()
+    lines, objects = (none, _callback) if wants_records else (_callback, none)
+    kept = native().kept
+    _receive = None  # neither gets what is meant for the other
+    check_status(kept.kael_set_backward_trace(lines if receive is not None else none, None))
+    check_status(kept.kael_set_backward_records(objects if receive is not None else none, None))
+    _receive = receive
+
+
+def _receiver(output: Any, records: bool) -> Callable[[str], object]:
+    write = getattr(output, "write", None)
+    receive = output if write is None else write
     if not callable(receive):
         raise TypeError(f"output must be a file, a callable or None, not {type(output).__name__}")
-    _receive = receive
-    check_status(native().kept.kael_set_backward_trace(_callback, None))
+    if not records:
+        return receive  # type: ignore[no-any-return]
+    if write is None:
+        return lambda text: output(_record(text))
+    return lambda text: write(text + "\n")
+
+
+def _record(text: str) -> dict[str, Any]:
+    record = json.loads(text)
+    record["norm"] = float(record["norm"])
+    return record  # type: ignore[no-any-return]
 
 
 # ---- Anomalies

@@ -52,6 +52,10 @@ class TensorHandle(Structure):
     """``kael_tensor``."""
 
 
+class NodeHandle(Structure):
+    """``kael_node``."""
+
+
 class TensorMapHandle(Structure):
     """``kael_tensor_map``."""
 
@@ -74,6 +78,15 @@ ReleaseCallback = CFUNCTYPE(None, c_void_p)
 CapsuleIsValid = CFUNCTYPE(c_int32, c_void_p, POINTER(c_char))
 CapsulePointer = CFUNCTYPE(c_void_p, c_void_p, POINTER(c_char))
 GradientCallback = CFUNCTYPE(c_int32, POINTER(TensorHandle), POINTER(POINTER(TensorHandle)), c_void_p)
+NodeCallback = CFUNCTYPE(
+    c_int32,
+    POINTER(POINTER(TensorHandle)),
+    c_int64,
+    POINTER(TensorHandle),
+    POINTER(POINTER(TensorHandle)),
+    POINTER(c_uint8),
+    c_void_p,
+)
 CallSiteCallback = CFUNCTYPE(c_int32, POINTER(c_char), c_int64, POINTER(c_int64), c_void_p)
 TraceCallback = CFUNCTYPE(None, POINTER(c_char), c_int64, c_void_p)
 
@@ -197,6 +210,7 @@ TextPointer = POINTER(c_char)
 
 _STATUS = c_int32
 _tensor = POINTER(TensorHandle)
+_node = POINTER(NodeHandle)
 _map = POINTER(TensorMapHandle)
 _tokenizer = POINTER(TokenizerHandle)
 _gpt = POINTER(GptHandle)
@@ -288,6 +302,14 @@ FUNCTIONS: dict[str, Signature] = {
         c_int32,
         POINTER(_tensor),
     ),
+    "kael_tensor_node": _kept(_STATUS, _tensor, POINTER(_node)),
+    "kael_node_free": _released(None, _node),
+    "kael_node_name": _kept(_STATUS, _node, POINTER(TextPointer), Int64Pointer),
+    "kael_node_identity": _kept(_STATUS, _node, Int64Pointer),
+    "kael_node_next": _kept(_STATUS, _node, POINTER(_node), c_int64, Int64Pointer),
+    "kael_node_add_hook": _kept(_STATUS, _node, NodeCallback, ReleaseCallback, c_void_p, Int64Pointer),
+    "kael_node_add_prehook": _kept(_STATUS, _node, GradientCallback, ReleaseCallback, c_void_p, Int64Pointer),
+    "kael_node_remove_hook": _kept(_STATUS, _node, c_int64),
     # Debugging
     "kael_explain": _kept(_STATUS, _tensor, POINTER(TextPointer), Int64Pointer),
     "kael_autograd_graph": _kept(_STATUS, _tensor, POINTER(TextPointer), Int64Pointer),
@@ -295,6 +317,7 @@ FUNCTIONS: dict[str, Signature] = {
     "kael_explain_json": _kept(_STATUS, _tensor, POINTER(TextPointer), Int64Pointer),
     "kael_autograd_graph_json": _released(_STATUS, _tensor, POINTER(TextPointer), Int64Pointer),
     "kael_set_backward_trace": _kept(_STATUS, TraceCallback, c_void_p),
+    "kael_set_backward_records": _kept(_STATUS, TraceCallback, c_void_p),
     "kael_set_anomaly_detection": _kept(_STATUS, c_int32),
     "kael_set_call_site": _kept(_STATUS, CallSiteCallback, c_void_p),
     # Named tensors and safetensors files

@@ -162,6 +162,11 @@ class Tensor(NotCopied):
         """True unless a recorded operator made the tensor. Gradients add up in the ``grad`` of leaves."""
         return self._gradient_state()[1]
 
+    def _made_by(self) -> str:
+        """The name of the recorded operator that made the tensor, as in ``"MulBackward"``; empty for a leaf."""
+        pointer = self._owned.pointer()
+        return answered_text(lambda *out: native().kept.kael_tensor_grad_fn(pointer, *out))
+
     def _gradient_state(self) -> tuple[bool, bool]:
         requires_grad, is_leaf = ctypes.c_uint8(), ctypes.c_uint8()
         check_status(
@@ -170,14 +175,6 @@ class Tensor(NotCopied):
             )
         )
         return bool(requires_grad), bool(is_leaf)
-
-    @property
-    def grad_fn(self) -> str | None:
-        """The name of the recorded operator that made the tensor, as in ``"MulBackward"``; None for a
-        leaf.
-        """
-        pointer = self._owned.pointer()
-        return answered_text(lambda *out: native().kept.kael_tensor_grad_fn(pointer, *out)) or None
 
     @property
     def grad(self) -> Tensor | None:
@@ -281,7 +278,7 @@ class Tensor(NotCopied):
             elements = np.array2string(bits, separator=", ", prefix="tensor(", formatter=formatter)
         else:
             elements = np.array2string(self._array(), separator=", ", prefix="tensor(", precision=4)
-        made_by = self.grad_fn
+        made_by = self._made_by()
         history = f", grad_fn={made_by}" if made_by else ", requires_grad=True" if self.requires_grad else ""
         return f"tensor({elements}, shape={list(self.shape)}, dtype={self._dtype}{history})"
 

@@ -138,7 +138,7 @@ def _parameter(index: int, tensor: Any) -> Tensor:
     if not isinstance(tensor, Tensor):
         raise TypeError(f"parameter {index} must be a kael.Tensor, not {type(tensor).__name__}")
     if not tensor.is_leaf:
-        raise Error(f"parameter {index} is the result of {tensor.grad_fn}, expected a leaf")
+        raise Error(f"parameter {index} is the result of {tensor._made_by()}, expected a leaf")
     return tensor
 
 

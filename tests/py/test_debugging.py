@@ -66,6 +66,59 @@ def test_the_trace_goes_to_a_callable_or_a_file(x, tmp_path):
         kael.set_backward_trace(3)
 
 
+def test_records_say_what_each_operator_took_and_returned(x):
+    records = []
+    kael.set_backward_trace(records.append, records=True)
+    try:
+        (x * kael.tensor([[0.0, float("inf")], [1.0, 1.0]])).sum().backward()
+    finally:
+        kael.set_backward_trace(None)
+    assert all(record.pop("milliseconds") >= 0.0 for record in records)
+    whole = {"dtype": "float32", "nans": 0}
+    assert records == [
+        {**whole, "node": "SumBackward", "shape": [], "norm": 1.0, "returned": [[2, 2]], "bytes": 16}
+        | {"infinities": 0},
+        {
+            **whole,
+            "node": "MulBackward",
+            "shape": [2, 2],
+            "norm": 2.0,
+            "returned": [[2, 2], None],
+            "bytes": 16,
+        }
+        | {"infinities": 1},
+        {**whole, "node": "AccumulateGrad", "shape": [2], "norm": float("inf"), "returned": [], "bytes": 0}
+        | {"infinities": 0},
+    ]
+    (x * 2.0).sum().backward()
+    assert len(records) == 3
+
+
+def test_records_go_to_a_file_as_lines_of_json(x, tmp_path):
+    with (tmp_path / "trace").open("w") as file:
+        kael.set_backward_trace(file, records=True)
+        try:
+            (x * 2.0).sum().backward(create_graph=True)
+        finally:
+            kael.set_backward_trace(None)
+    lines = (tmp_path / "trace").read_text().splitlines()
+    assert [json.loads(line)["node"] for line in lines] == ["SumBackward", "MulBackward", "AccumulateGrad"]
+
+
+def test_lines_and_records_take_each_others_place(x):
+    lines, records = [], []
+    try:
+        kael.set_backward_trace(lines.append)
+        kael.set_backward_trace(records.append, records=True)
+        (x * 2.0).sum().backward()
+        assert (lines, len(records)) == ([], 3)
+        kael.set_backward_trace(lines.append)
+        (x * 2.0).sum().backward()
+        assert (len(lines), len(records)) == (3, 3)
+    finally:
+        kael.set_backward_trace(None)
+
+
 def test_an_exception_of_the_trace_is_raised_after_the_walk(x):
     def fail(line):
         raise ValueError("mine")

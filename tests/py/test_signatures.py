@@ -13,6 +13,7 @@ from kael import _errors, _generation, _library, _signatures
 
 HANDLES = {
     "kael_tensor": _signatures.TensorHandle,
+    "kael_node": _signatures.NodeHandle,
     "kael_tensor_map": _signatures.TensorMapHandle,
     "kael_tokenizer": _signatures.TokenizerHandle,
     "kael_gpt": _signatures.GptHandle,
@@ -30,6 +31,7 @@ CALLBACKS = {
     "kael_token_callback": _signatures.TokenCallback,
     "kael_stop_callback": _signatures.StopCallback,
     "kael_release_callback": _signatures.ReleaseCallback,
+    "kael_node_callback": _signatures.NodeCallback,
     "kael_call_site_callback": _signatures.CallSiteCallback,
     "kael_capsule_is_valid": _signatures.CapsuleIsValid,
     "kael_capsule_pointer": _signatures.CapsulePointer,

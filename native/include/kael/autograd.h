@@ -13,6 +13,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -66,6 +67,11 @@ using GradientHook = std::function<Tensor(const Tensor& gradient)>;
 // By the number that add_gradient_hook() answered with, in ascending order.
 using GradientHooks = std::map<std::uint64_t, GradientHook>;
 
+// May replace all that a node has made, by operand, of the gradient that it took; none leaves it.
+using NodeHook =
+    std::function<std::optional<GradientList>(const GradientList& gradients, const Tensor& taken)>;
+using NodeHooks = std::map<std::uint64_t, NodeHook>;
+
 // One recorded operator. Made by operators, run by the engine.
 class Node : public std::enable_shared_from_this<Node> {
 public:
@@ -100,6 +106,8 @@ public:
 
     // They run before the node, in the order in which they came.
     [[nodiscard]] virtual GradientHooks& hooks() noexcept { return hooks_; }
+    // They run after it.
+    [[nodiscard]] NodeHooks& node_hooks() noexcept { return node_hooks_; }
 
     // The gradients of the inputs for the gradient of the result.
     [[nodiscard]] virtual GradientList apply(const Tensor& gradient) = 0;
@@ -121,6 +129,7 @@ private:
     DType dtype_;
     std::uint64_t sequence_;
     GradientHooks hooks_;
+    NodeHooks node_hooks_;
     std::shared_ptr<const NodeOrigin> origin_;
 };
 
@@ -128,6 +137,12 @@ private:
 // Answers with what remove_gradient_hook() takes; removing twice does nothing.
 std::uint64_t add_gradient_hook(const Tensor& tensor, GradientHook hook);
 void remove_gradient_hook(const Tensor& tensor, std::uint64_t number);
+
+// Calls `hook` before the node runs, with the gradient that it is about to take, or after it ran.
+// Answers with the key in node.hooks() or node.node_hooks(), under which it can be removed. Not
+// while a backward pass of another thread may run the node.
+std::uint64_t add_hook_before(Node& node, GradientHook hook);
+std::uint64_t add_hook_after(Node& node, NodeHook hook);
 
 // The node that made `tensor`; of a leaf the one that adds to its grad(); null when it needs no
 // gradient.

@@ -7,6 +7,7 @@
 
 #include "kael/anomaly.h"
 #include "kael/tensor.h"
+#include "kael/trace.h"
 
 namespace kael {
 
@@ -30,6 +31,10 @@ struct GraphOptions {
 
 // What anomaly detection found, as a JSON object with the fields of Anomaly, and its text.
 [[nodiscard]] std::string anomaly_json(const Anomaly& anomaly);
+
+// A record of a backward pass (kael/trace.h) as a JSON object, whose fields docs/debugging.md
+// lists.
+[[nodiscard]] std::string trace_record_json(const TraceRecord& record);
 
 // One line for each node that a backward pass runs: its name, the shape and the L2 norm of the
 // gradient that it takes. Null switches it off. The stream must live until then; two threads that

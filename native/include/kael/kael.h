@@ -321,6 +321,44 @@ KAEL_API kael_status kael_grad(kael_tensor** roots, kael_tensor** gradients, int
                                kael_tensor** inputs, int64_t input_count, kael_backward_flags flags,
                                kael_tensor** results);
 
+/* A node of the graph: one recorded operator, or what adds to the gradient of a leaf. The handle
+ * keeps the node alive, and what the node needs. */
+typedef struct kael_node kael_node;
+
+/* What made the tensor; NULL for a leaf. */
+KAEL_API kael_status kael_tensor_node(const kael_tensor* tensor, kael_node** node);
+KAEL_API void kael_node_free(kael_node* node);
+
+/* "MulBackward". Valid until the next call on this thread that answers with a text. */
+KAEL_API kael_status kael_node_name(const kael_node* node, const char** name, int64_t* length);
+/* A number that two handles share if they stand for one node, and no other node that is alive has.
+ */
+KAEL_API kael_status kael_node_identity(const kael_node* node, int64_t* identity);
+/* Where the gradients go, one for each operand, NULL where none is wanted. `count` is how many
+ * there are; nothing is written where `capacity` is less. */
+KAEL_API kael_status kael_node_next(const kael_node* node, kael_node** next, int64_t capacity,
+                                    int64_t* count);
+
+/* Gets what a node returned, a gradient for each operand (NULL where there is none), and the
+ * gradient that it took, all of which it frees. May replace the former: sets `replaces` to 1 and
+ * writes as many handles, or NULL, to `replacements`. Answers 0, or another number to end the walk
+ * with KAEL_CALLBACK_FAILED. */
+typedef int32_t (*kael_node_callback)(kael_tensor** gradients, int64_t count, kael_tensor* taken,
+                                      kael_tensor** replacements, uint8_t* replaces,
+                                      void* user_data);
+
+/* Calls `hook` in every backward pass after the node ran, or with the gradient that it is about to
+ * take before it runs. `release` as in kael_tensor_add_hook. Not while another thread walks the
+ * graph. */
+KAEL_API kael_status kael_node_add_hook(const kael_node* node, kael_node_callback hook,
+                                        kael_release_callback release, void* user_data,
+                                        int64_t* number);
+KAEL_API kael_status kael_node_add_prehook(const kael_node* node, kael_gradient_callback hook,
+                                           kael_release_callback release, void* user_data,
+                                           int64_t* number);
+/* Either kind. A number that is gone does nothing. */
+KAEL_API kael_status kael_node_remove_hook(const kael_node* node, int64_t number);
+
 /* ---- Debugging
  * ---------------------------------------------------------------------------------------------------
  */
@@ -343,6 +381,10 @@ KAEL_API kael_status kael_autograd_graph_json(const kael_tensor* tensor, const c
 /* Gets one line, with its end, for each node that a backward pass runs, on the thread that walks.
  */
 typedef void (*kael_trace_callback)(const char* line, int64_t length, void* user_data);
+
+/* The same for programs: `line` is a JSON object, without a line end, whose fields
+ * docs/debugging.md lists. Called after each node. Process-wide; NULL switches the records off. */
+KAEL_API kael_status kael_set_backward_records(kael_trace_callback callback, void* user_data);
 
 /* Process-wide; NULL switches the trace off. A walk that has begun may still call the callback that
  * was set before. */

@@ -13,6 +13,8 @@
 
 namespace kael {
 
+using autograd::summary_of;
+
 namespace {
 
 enum Looks : unsigned { kNan = 1, kInfinity = 2, kForward = 4 };
@@ -47,23 +49,6 @@ std::string ask_call_site() {
 Tensor as_doubles(const Tensor& tensor) {
     const Tensor values = forward::to(tensor, DType::float64);
     return values.is_contiguous() ? values : forward::clone(values);
-}
-
-TensorSummary summary_of(const Tensor& tensor) {
-    constexpr double kNothing = std::numeric_limits<double>::quiet_NaN();
-    ValueRange range{kNothing, kNothing, 0, 0};
-    const Tensor values = as_doubles(tensor);
-    const double* const data = values.data<double>();
-    for (std::int64_t i = 0; i < values.numel(); ++i) {
-        if (std::isnan(data[i])) {
-            ++range.nans;
-            continue;
-        }
-        range.infinities += std::isinf(data[i]) ? 1 : 0;
-        range.least = std::fmin(range.least, data[i]);
-        range.most = std::fmax(range.most, data[i]);
-    }
-    return {tensor.shape(), tensor.dtype(), range};
 }
 
 bool is_anomaly(double value, unsigned flags) {
@@ -213,6 +198,23 @@ bool detects_anomalies() noexcept {
 
 bool checks_forward() noexcept {
     return (looks().load(std::memory_order_relaxed) & kForward) != 0 && running == nullptr;
+}
+
+TensorSummary summary_of(const Tensor& tensor) {
+    constexpr double kNothing = std::numeric_limits<double>::quiet_NaN();
+    ValueRange range{kNothing, kNothing, 0, 0};
+    const Tensor values = as_doubles(tensor);
+    const double* const data = values.data<double>();
+    for (std::int64_t i = 0; i < values.numel(); ++i) {
+        if (std::isnan(data[i])) {
+            ++range.nans;
+            continue;
+        }
+        range.infinities += std::isinf(data[i]) ? 1 : 0;
+        range.least = std::fmin(range.least, data[i]);
+        range.most = std::fmax(range.most, data[i]);
+    }
+    return {tensor.shape(), tensor.dtype(), range};
 }
 
 std::vector<TensorSummary> summaries_of(const std::vector<Tensor>& tensors) {

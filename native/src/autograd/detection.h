@@ -14,6 +14,7 @@ namespace kael::autograd {
 // False inside a backward pass, whose gradients are looked at instead.
 [[nodiscard]] bool checks_forward() noexcept;
 
+[[nodiscard]] TensorSummary summary_of(const Tensor& tensor);
 [[nodiscard]] std::vector<TensorSummary> summaries_of(const std::vector<Tensor>& tensors);
 
 // Of a node that is about to be recorded. Its creator is the node that runs on this thread.

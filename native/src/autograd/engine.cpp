@@ -2,6 +2,7 @@
 // recursion, so that a graph may be as deep as memory allows.
 #include <algorithm>
 #include <cstddef>
+#include <optional>
 #include <queue>
 #include <unordered_map>
 #include <unordered_set>
@@ -134,8 +135,9 @@ private:
             return {};
         }
         const RunningNode running(node); // not the hooks, which are the caller's
-        trace_node(node, gradient);
+        const TracedRun traced(node, gradient);
         GradientList gradients = node.apply(gradient);
+        traced.end(gradients);
         if (detects_anomalies()) {
             check_gradients(node, gradient, gradients);
         }
@@ -145,7 +147,27 @@ private:
         KAEL_CHECK_AS(ErrorCode::internal, gradients.size() == node.inputs().size(),
                       node.name() << " gave " << gradients.size() << " gradients for "
                                   << node.inputs().size() << " inputs");
+        call_node_hooks(node, gradient, gradients);
         return gradients;
+    }
+
+    // Copies, for a hook may add and remove others.
+    static void call_node_hooks(Node& node, const Tensor& taken, GradientList& gradients) {
+        if (node.node_hooks().empty()) {
+            return;
+        }
+        for (std::size_t i = 0; i < gradients.size(); ++i) {
+            if (gradients[i].defined()) {
+                gradients[i] = fitted(gradients[i], node.inputs()[i]);
+            }
+        }
+        for (const auto& [number, hook] : NodeHooks(node.node_hooks())) {
+            std::optional<GradientList> replaced = hook(gradients, taken);
+            if (replaced.has_value()) {
+                check_replacements(node, *replaced);
+                gradients = std::move(*replaced);
+            }
+        }
     }
 
     void pass_on(const Node& node, const GradientList& gradients) {
@@ -189,6 +211,21 @@ private:
                        << to_string(gradient.shape()) << " and dtype " << name(gradient.dtype())
                        << ", expected " << to_string(node.shape()) << " and "
                        << name(node.dtype()));
+    }
+
+    static void check_replacements(const Node& node, const GradientList& gradients) {
+        KAEL_CHECK(gradients.size() == node.inputs().size(),
+                   "a hook on " << node.name() << " answered with " << gradients.size()
+                                << " gradients, expected " << node.inputs().size());
+        for (std::size_t i = 0; i < gradients.size(); ++i) {
+            const NodeInput& input = node.inputs()[i];
+            KAEL_CHECK(!gradients[i].defined() || (gradients[i].shape() == input.shape &&
+                                                   gradients[i].dtype() == input.dtype),
+                       "a hook on " << node.name() << " answered with gradient " << i
+                                    << " of shape " << to_string(gradients[i].shape())
+                                    << " and dtype " << name(gradients[i].dtype()) << ", expected "
+                                    << to_string(input.shape) << " and " << name(input.dtype));
+        }
     }
 
     struct Arrived {

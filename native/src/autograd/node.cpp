@@ -15,6 +15,7 @@ struct Remains {
     std::vector<NodeInput> inputs;
     std::vector<Edge> edges;
     GradientHooks hooks;
+    NodeHooks node_hooks;
 };
 thread_local std::vector<Remains>* graveyard = nullptr;
 
@@ -38,7 +39,24 @@ std::uint64_t next_sequence() {
     return next.fetch_add(1, std::memory_order_relaxed);
 }
 
+std::uint64_t next_hook() {
+    static std::atomic<std::uint64_t> next{0};
+    return next.fetch_add(1, std::memory_order_relaxed);
+}
+
 } // namespace
+
+std::uint64_t add_hook_before(Node& node, GradientHook hook) {
+    const std::uint64_t number = next_hook();
+    node.hooks().emplace(number, std::move(hook));
+    return number;
+}
+
+std::uint64_t add_hook_after(Node& node, NodeHook hook) {
+    const std::uint64_t number = next_hook();
+    node.node_hooks().emplace(number, std::move(hook));
+    return number;
+}
 
 Node::Node(std::string name, std::vector<NodeInput> inputs, const Tensor& result)
     : Node(std::move(name), std::move(inputs), result, next_sequence()) {}
@@ -49,13 +67,13 @@ Node::Node(std::string name, std::vector<NodeInput> inputs, const Tensor& result
       dtype_(result.dtype()), sequence_(sequence) {}
 
 Node::~Node() {
-    if (!inputs_.empty() || !hooks_.empty()) {
-        free_flat({std::move(inputs_), {}, std::move(hooks_)});
+    if (!inputs_.empty() || !hooks_.empty() || !node_hooks_.empty()) {
+        free_flat({std::move(inputs_), {}, std::move(hooks_), std::move(node_hooks_)});
     }
 }
 
 void Node::free_edges(std::vector<Edge> edges) {
-    free_flat({{}, std::move(edges), {}});
+    free_flat({{}, std::move(edges), {}, {}});
 }
 
 } // namespace kael::autograd

@@ -100,11 +100,8 @@ State& state_of(const Tensor& tensor) {
 }
 
 std::uint64_t add_gradient_hook(const Tensor& tensor, GradientHook hook) {
-    static std::atomic<std::uint64_t> next{0};
     KAEL_CHECK(tensor.requires_grad(), "a hook on the gradient of a tensor that needs none");
-    const std::uint64_t number = next.fetch_add(1, std::memory_order_relaxed);
-    gradient_edge(tensor)->hooks().emplace(number, std::move(hook));
-    return number;
+    return add_hook_before(*gradient_edge(tensor), std::move(hook));
 }
 
 void remove_gradient_hook(const Tensor& tensor, std::uint64_t number) {

@@ -1,8 +1,11 @@
 // Gradients: the record, the walk, and what it left.
 #include "kael/autograd.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "capi/guard.h"
@@ -53,6 +56,34 @@ kael::Tensor call_hook(kael_gradient_callback hook, void* user_data, const kael:
     KAEL_CHECK_AS(kael::ErrorCode::callback_failed, answer == 0,
                   "a hook on a gradient answered " << answer << ", expected 0");
     return owned != nullptr ? owned->tensor : kael::Tensor();
+}
+
+// Runs the callback, whose handles are the caller's as soon as they exist.
+std::optional<kael::autograd::GradientList>
+call_node_hook(kael_node_callback hook, void* user_data,
+               const kael::autograd::GradientList& gradients, const kael::Tensor& taken) {
+    std::vector<std::unique_ptr<kael_tensor>> owned;
+    owned.reserve(gradients.size() + 1);
+    for (const kael::Tensor& gradient : gradients) {
+        owned.push_back(gradient.defined() ? std::make_unique<kael_tensor>(gradient) : nullptr);
+    }
+    owned.push_back(std::make_unique<kael_tensor>(taken));
+    std::vector<kael_tensor*> given(owned.size());
+    std::vector<kael_tensor*> replacements(owned.size());
+    std::transform(owned.begin(), owned.end(), given.begin(),
+                   [](std::unique_ptr<kael_tensor>& handle) { return handle.release(); });
+    uint8_t replaces = 0;
+    const int32_t answer = hook(given.data(), static_cast<int64_t>(gradients.size()), given.back(),
+                                replacements.data(), &replaces, user_data);
+    kael::autograd::GradientList replaced;
+    replaced.reserve(gradients.size());
+    for (std::size_t i = 0; i < gradients.size(); ++i) {
+        const std::unique_ptr<kael_tensor> handle(replacements[i]);
+        replaced.push_back(handle != nullptr ? handle->tensor : kael::Tensor());
+    }
+    KAEL_CHECK_AS(kael::ErrorCode::callback_failed, answer == 0,
+                  "a hook on a node answered " << answer << ", expected 0");
+    return replaces != 0 ? std::optional(std::move(replaced)) : std::nullopt;
 }
 
 } // namespace
@@ -143,6 +174,94 @@ kael_status kael_tensor_remove_hook(const kael_tensor* tensor, int64_t number) {
     return kael::capi::guard([&] {
         KAEL_REQUIRE(tensor);
         kael::autograd::remove_gradient_hook(tensor->tensor, static_cast<std::uint64_t>(number));
+    });
+}
+
+kael_status kael_tensor_node(const kael_tensor* tensor, kael_node** node) {
+    return kael::capi::guard([&] {
+        KAEL_REQUIRE(tensor);
+        KAEL_REQUIRE(node);
+        const kael::autograd::Edge found = tensor->tensor.grad_fn();
+        *node = found != nullptr ? new kael_node{found} : nullptr;
+    });
+}
+
+void kael_node_free(kael_node* node) {
+    delete node;
+}
+
+kael_status kael_node_name(const kael_node* node, const char** name, int64_t* length) {
+    return kael::capi::guard([&] {
+        KAEL_REQUIRE(node);
+        kael::capi::answer_text(node->node->name(), name, length);
+    });
+}
+
+kael_status kael_node_identity(const kael_node* node, int64_t* identity) {
+    return kael::capi::guard([&] {
+        KAEL_REQUIRE(node);
+        KAEL_REQUIRE(identity);
+        *identity = reinterpret_cast<std::intptr_t>(node->node.get());
+    });
+}
+
+kael_status kael_node_next(const kael_node* node, kael_node** next, int64_t capacity,
+                           int64_t* count) {
+    return kael::capi::guard([&] {
+        KAEL_REQUIRE(node);
+        KAEL_REQUIRE(count);
+        const std::vector<kael::autograd::NodeInput>& inputs = node->node->inputs();
+        if (const auto needed = static_cast<int64_t>(inputs.size()); capacity >= needed) {
+            KAEL_CHECK(next != nullptr || needed == 0, "the argument next is null");
+            std::vector<std::unique_ptr<kael_node>> handles;
+            handles.reserve(inputs.size());
+            for (const kael::autograd::NodeInput& input : inputs) {
+                handles.push_back(input.edge != nullptr
+                                      ? std::make_unique<kael_node>(kael_node{input.edge})
+                                      : nullptr);
+            }
+            for (std::size_t i = 0; i < handles.size(); ++i) {
+                next[i] = handles[i].release();
+            }
+        }
+        *count = static_cast<int64_t>(inputs.size());
+    });
+}
+
+kael_status kael_node_add_hook(const kael_node* node, kael_node_callback hook,
+                               kael_release_callback release, void* user_data, int64_t* number) {
+    return kael::capi::guard([&] {
+        const std::shared_ptr<void> kept = keep(user_data, release);
+        KAEL_REQUIRE(node);
+        KAEL_REQUIRE(hook);
+        KAEL_REQUIRE(number);
+        *number = static_cast<int64_t>(kael::autograd::add_hook_after(
+            *node->node,
+            [hook, kept](const kael::autograd::GradientList& gradients, const kael::Tensor& taken) {
+                return call_node_hook(hook, kept.get(), gradients, taken);
+            }));
+    });
+}
+
+kael_status kael_node_add_prehook(const kael_node* node, kael_gradient_callback hook,
+                                  kael_release_callback release, void* user_data, int64_t* number) {
+    return kael::capi::guard([&] {
+        const std::shared_ptr<void> kept = keep(user_data, release);
+        KAEL_REQUIRE(node);
+        KAEL_REQUIRE(hook);
+        KAEL_REQUIRE(number);
+        *number = static_cast<int64_t>(kael::autograd::add_hook_before(
+            *node->node, [hook, kept](const kael::Tensor& gradient) {
+                return call_hook(hook, kept.get(), gradient);
+            }));
+    });
+}
+
+kael_status kael_node_remove_hook(const kael_node* node, int64_t number) {
+    return kael::capi::guard([&] {
+        KAEL_REQUIRE(node);
+        node->node->hooks().erase(static_cast<std::uint64_t>(number));
+        node->node->node_hooks().erase(static_cast<std::uint64_t>(number));
     });
 }
 

@@ -129,6 +129,19 @@ kael_status kael_set_backward_trace(kael_trace_callback callback, void* user_dat
     });
 }
 
+kael_status kael_set_backward_records(kael_trace_callback callback, void* user_data) {
+    return kael::capi::guard([&] {
+        if (callback == nullptr) {
+            kael::set_backward_records(nullptr);
+            return;
+        }
+        kael::set_backward_records([callback, user_data](const kael::TraceRecord& record) {
+            const std::string json = kael::trace_record_json(record);
+            callback(json.data(), static_cast<int64_t>(json.size()), user_data);
+        });
+    });
+}
+
 kael_status kael_set_anomaly_detection(kael_anomaly_flags flags) {
     return kael::capi::guard([&] { set_anomaly_detection(flags); });
 }

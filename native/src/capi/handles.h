@@ -6,11 +6,16 @@
 #include <utility>
 #include <vector>
 
+#include "kael/autograd.h"
 #include "kael/kael.h"
 #include "kael/tensor.h"
 
 struct kael_tensor {
     kael::Tensor tensor;
+};
+
+struct kael_node {
+    kael::autograd::Edge node;
 };
 
 struct kael_tensor_map {

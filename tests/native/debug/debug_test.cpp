@@ -1,7 +1,9 @@
 // The debugging tools. The expected texts are those of the specification, letter by letter.
 #include <atomic>
+#include <cmath>
 #include <cstdint>
 #include <sstream>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -241,6 +243,32 @@ TEST(BackwardTrace, DoesNotOverflowOnLargeGradients) {
     const Trace trace;
     sum(x * 3e30).backward();
     EXPECT_TRUE(trace.text().ends_with("norm=4.24264e+30\n")) << trace.text();
+}
+
+TEST(BackwardTrace, RecordsWhatEachNodeTookAndReturned) {
+    const Tensor w = vector_of({3, 3});
+    std::vector<std::string> names;
+    std::vector<double> norms;
+    std::vector<std::int64_t> bytes;
+    set_backward_records([&](const TraceRecord& record) {
+        names.push_back(record.node.name());
+        norms.push_back(record.norm);
+        bytes.push_back(record.bytes);
+    });
+    sum(w * w).backward();
+    set_backward_records(nullptr);
+    sum(w * w).backward();
+    EXPECT_EQ(names, (std::vector<std::string>{"SumBackward", "MulBackward", "AccumulateGrad"}));
+    EXPECT_EQ(bytes, (std::vector<std::int64_t>{8, 16, 0}));
+    EXPECT_DOUBLE_EQ(norms[1], std::sqrt(2.0));
+}
+
+TEST(BackwardTrace, WhatARecorderThrowsEndsTheWalk) {
+    const Tensor w = vector_of({3, 3});
+    set_backward_records([](const TraceRecord&) { throw std::runtime_error("mine"); });
+    EXPECT_THROW(sum(w * w).backward(), std::runtime_error);
+    set_backward_records(nullptr);
+    EXPECT_FALSE(w.grad().defined());
 }
 
 } // namespace
