@@ -25,6 +25,7 @@ from kael._generation import FinishReason, Generation
 from kael._gradcheck import gradcheck
 from kael._gpt import GPT, GPTConfig, sample_next
 from kael._models import default_model_path, package_version
+from kael._memory import MemoryTimeline, record_memory
 from kael._nodes import Node
 from kael._ring import TokenRing
 from kael._safetensors import SafeTensors, load_safetensors, save_safetensors
@@ -56,6 +57,7 @@ __all__ = [
     "FinishReason",
     "GPTConfig",
     "Generation",
+    "MemoryTimeline",
     "Node",
     "SafeTensors",
     "Tensor",
@@ -79,6 +81,7 @@ __all__ = [
     "manual_seed",
     "no_grad",
     "random_state",
+    "record_memory",
     "sample_next",
     "save_checkpoint",
     "save_safetensors",

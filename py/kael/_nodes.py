@@ -17,8 +17,8 @@ NodePrehook = Callable[[tuple[Tensor]], Sequence[Tensor | None] | Tensor | None]
 
 
 class Node(NotCopied):
-    """One recorded operator, as in :attr:`kael.Tensor.grad_fn`, or the end of a path that adds to the ``grad``
-    of a leaf. Two are equal if they stand for the same operator.
+    """One recorded operator, as in :attr:`kael.Tensor.grad_fn`, or the end of a path, which adds to the
+    ``grad`` of a leaf. Two are equal if they stand for the same operator.
 
     It keeps what the operator needs alive. Any thread may use and drop one; hooks are not to be added or
     removed while another thread walks the graph.

@@ -56,6 +56,10 @@ class NodeHandle(Structure):
     """``kael_node``."""
 
 
+class MemoryRecordingHandle(Structure):
+    """``kael_memory_recording``."""
+
+
 class TensorMapHandle(Structure):
     """``kael_tensor_map``."""
 
@@ -211,6 +215,7 @@ TextPointer = POINTER(c_char)
 _STATUS = c_int32
 _tensor = POINTER(TensorHandle)
 _node = POINTER(NodeHandle)
+_recording = POINTER(MemoryRecordingHandle)
 _map = POINTER(TensorMapHandle)
 _tokenizer = POINTER(TokenizerHandle)
 _gpt = POINTER(GptHandle)
@@ -318,6 +323,10 @@ FUNCTIONS: dict[str, Signature] = {
     "kael_autograd_graph_json": _released(_STATUS, _tensor, POINTER(TextPointer), Int64Pointer),
     "kael_set_backward_trace": _kept(_STATUS, TraceCallback, c_void_p),
     "kael_set_backward_records": _kept(_STATUS, TraceCallback, c_void_p),
+    "kael_memory_recording_start": _kept(_STATUS, c_int64, POINTER(_recording)),
+    "kael_memory_recording_stop": _kept(_STATUS, _recording),
+    "kael_memory_recording_json": _released(_STATUS, _recording, POINTER(TextPointer), Int64Pointer),
+    "kael_memory_recording_free": _released(None, _recording),
     "kael_set_anomaly_detection": _kept(_STATUS, c_int32),
     "kael_set_call_site": _kept(_STATUS, CallSiteCallback, c_void_p),
     # Named tensors and safetensors files

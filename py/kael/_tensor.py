@@ -163,7 +163,7 @@ class Tensor(NotCopied):
         return self._gradient_state()[1]
 
     def _made_by(self) -> str:
-        """The name of the recorded operator that made the tensor, as in ``"MulBackward"``; empty for a leaf."""
+        """The name of the recorded operator that made the tensor; empty for a leaf."""
         pointer = self._owned.pointer()
         return answered_text(lambda *out: native().kept.kael_tensor_grad_fn(pointer, *out))
 

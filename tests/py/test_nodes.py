@@ -112,7 +112,7 @@ def test_what_a_hook_raises_is_raised_by_backward(x):
         (
             (kael.zeros(3),),
             kael.Error,
-            r"a hook on MulBackward answered with gradient 0 of shape \[3\] and dtype float32, expected \[2\]",
+            r"a hook on MulBackward answered with gradient 0 of shape \[3\] and dtype float32, expected",
         ),
         (
             (kael.zeros(2, dtype="float64"),),

@@ -13,6 +13,7 @@ from kael import _errors, _generation, _library, _signatures
 
 HANDLES = {
     "kael_tensor": _signatures.TensorHandle,
+    "kael_memory_recording": _signatures.MemoryRecordingHandle,
     "kael_node": _signatures.NodeHandle,
     "kael_tensor_map": _signatures.TensorMapHandle,
     "kael_tokenizer": _signatures.TokenizerHandle,

@@ -101,7 +101,7 @@ def test_one_file_includes_nlohmann_json():
 
 
 # Packages of extras, which a module imports where it uses them.
-OPTIONAL = {"_drawing.py": {"graphviz"}}
+OPTIONAL = {"_drawing.py": {"graphviz"}, "_memory.py": {"matplotlib"}}
 
 
 def test_the_package_needs_numpy_alone():

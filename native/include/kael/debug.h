@@ -5,6 +5,7 @@
 #include <iosfwd>
 #include <string>
 
+#include "kael/allocator.h"
 #include "kael/anomaly.h"
 #include "kael/tensor.h"
 #include "kael/trace.h"
@@ -35,6 +36,9 @@ struct GraphOptions {
 // A record of a backward pass (kael/trace.h) as a JSON object, whose fields docs/debugging.md
 // lists.
 [[nodiscard]] std::string trace_record_json(const TraceRecord& record);
+
+// A timeline (kael/allocator.h) as a JSON object with its fields.
+[[nodiscard]] std::string memory_timeline_json(const MemoryTimeline& timeline);
 
 // One line for each node that a backward pass runs: its name, the shape and the L2 norm of the
 // gradient that it takes. Null switches it off. The stream must live until then; two threads that

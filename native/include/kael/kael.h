@@ -390,6 +390,19 @@ KAEL_API kael_status kael_set_backward_records(kael_trace_callback callback, voi
  * was set before. */
 KAEL_API kael_status kael_set_backward_trace(kael_trace_callback callback, void* user_data);
 
+/* A recording of what tensors allocate, on every thread of the process, with at most `most_events`
+ * events. Several may run at once. */
+typedef struct kael_memory_recording kael_memory_recording;
+
+KAEL_API kael_status kael_memory_recording_start(int64_t most_events,
+                                                 kael_memory_recording** recording);
+KAEL_API kael_status kael_memory_recording_stop(kael_memory_recording* recording);
+/* As a JSON object, whose fields docs/debugging.md lists, also while it records. Valid until the
+ * next call on this thread that answers with a text. */
+KAEL_API kael_status kael_memory_recording_json(const kael_memory_recording* recording,
+                                                const char** text, int64_t* length);
+KAEL_API void kael_memory_recording_free(kael_memory_recording* recording);
+
 typedef int32_t kael_anomaly_flags;
 enum {
     KAEL_FIND_NAN = 1,

@@ -15,6 +15,7 @@
 
 #include "autograd/detection.h"
 #include "autograd/trace.h"
+#include "base/current_operator.h"
 
 namespace kael::autograd {
 
@@ -135,6 +136,7 @@ private:
             return {};
         }
         const RunningNode running(node); // not the hooks, which are the caller's
+        const OperatorScope scope(node.name());
         const TracedRun traced(node, gradient);
         GradientList gradients = node.apply(gradient);
         traced.end(gradients);
@@ -172,6 +174,7 @@ private:
 
     void pass_on(const Node& node, const GradientList& gradients) {
         const RunningNode running(node);
+        const OperatorScope scope(node.name());
         for (std::size_t i = 0; i < node.inputs().size(); ++i) {
             const NodeInput& input = node.inputs()[i];
             if (input.edge == nullptr) {

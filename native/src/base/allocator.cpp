@@ -98,6 +98,14 @@ CachingAllocator::SizeClass CachingAllocator::size_class(std::int64_t bytes) {
 }
 
 std::byte* CachingAllocator::allocate(std::int64_t bytes) {
+    std::byte* const block = take(bytes);
+    if (AllocationObserver* const observer = observer_.load(std::memory_order_acquire)) {
+        observer->allocated(block, bytes);
+    }
+    return block;
+}
+
+std::byte* CachingAllocator::take(std::int64_t bytes) {
     KAEL_CHECK(bytes >= 0, "a block of " << bytes << " bytes, expected 0 or more");
     KAEL_CHECK_AS(ErrorCode::out_of_memory, bytes < kAddressSpace,
                   "no memory for " << bytes << " bytes: more than an address space holds");
@@ -124,6 +132,9 @@ std::byte* CachingAllocator::allocate(std::int64_t bytes) {
 }
 
 void CachingAllocator::release(std::byte* block, std::int64_t bytes) noexcept {
+    if (AllocationObserver* const observer = observer_.load(std::memory_order_acquire)) {
+        observer->released(block); // before another thread can get the same block
+    }
     const SizeClass size = caching_ ? size_class(bytes) : SizeClass{0, bytes};
     std::unique_lock lock(mutex_);
     statistics_.allocated_bytes -= size.bytes;

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
@@ -16,6 +17,14 @@
 #include "kael/allocator.h"
 
 namespace kael {
+
+// Told of blocks by the thread that asks for them or gives them back, with no lock held.
+class AllocationObserver {
+public:
+    virtual ~AllocationObserver() = default;
+    virtual void allocated(const std::byte* block, std::int64_t bytes) noexcept = 0;
+    virtual void released(const std::byte* block) noexcept = 0;
+};
 
 // Any thread may use one allocator, and release what another thread allocated.
 class CachingAllocator {
@@ -34,6 +43,9 @@ public:
     [[nodiscard]] std::byte* allocate(std::int64_t bytes);
     // `bytes` as passed to allocate.
     void release(std::byte* block, std::int64_t bytes) noexcept;
+
+    // Null for none. It must live on: another thread may be calling the one before.
+    void set_observer(AllocationObserver* observer) noexcept { observer_.store(observer); }
 
     void release_cached_memory() noexcept;
     [[nodiscard]] AllocatorStatistics statistics() const;
@@ -57,6 +69,7 @@ private:
     };
     static SizeClass size_class(std::int64_t bytes);
 
+    std::byte* take(std::int64_t bytes);
     std::byte* take_cached(int index) noexcept;
     void unlink(FreeBlock* block) noexcept;
     void give_back(FreeBlock* block) noexcept;
@@ -67,6 +80,7 @@ private:
 
     const bool caching_;
     const std::int64_t cache_limit_;
+    std::atomic<AllocationObserver*> observer_ = nullptr;
     mutable std::mutex mutex_;
     std::array<FreeBlock*, kClasses> free_{};
     FreeBlock* newest_ = nullptr;

@@ -9,7 +9,7 @@ namespace kael {
 [[nodiscard]] std::string_view current_operator() noexcept;
 
 // Names the operator until the end of the scope; an inner scope names another meanwhile. `name`
-// must live as long as the process.
+// must outlive the scope.
 class OperatorScope {
 public:
     explicit OperatorScope(std::string_view name) noexcept;

@@ -83,6 +83,10 @@ std::string call_site(kael_call_site_callback callback, void* user_data) {
 
 } // namespace
 
+struct kael_memory_recording {
+    kael::MemoryRecording recording;
+};
+
 extern "C" {
 
 kael_status kael_explain(const kael_tensor* tensor, const char** text, int64_t* length) {
@@ -140,6 +144,33 @@ kael_status kael_set_backward_records(kael_trace_callback callback, void* user_d
             callback(json.data(), static_cast<int64_t>(json.size()), user_data);
         });
     });
+}
+
+kael_status kael_memory_recording_start(int64_t most_events, kael_memory_recording** recording) {
+    return kael::capi::guard([&] {
+        KAEL_REQUIRE(recording);
+        *recording = new kael_memory_recording{kael::MemoryRecording(most_events)};
+    });
+}
+
+kael_status kael_memory_recording_stop(kael_memory_recording* recording) {
+    return kael::capi::guard([&] {
+        KAEL_REQUIRE(recording);
+        recording->recording.stop();
+    });
+}
+
+kael_status kael_memory_recording_json(const kael_memory_recording* recording, const char** text,
+                                       int64_t* length) {
+    return kael::capi::guard([&] {
+        KAEL_REQUIRE(recording);
+        kael::capi::answer_text(kael::memory_timeline_json(recording->recording.timeline()), text,
+                                length);
+    });
+}
+
+void kael_memory_recording_free(kael_memory_recording* recording) {
+    delete recording;
 }
 
 kael_status kael_set_anomaly_detection(kael_anomaly_flags flags) {
