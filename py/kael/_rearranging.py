@@ -52,6 +52,13 @@ def _index_add(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     return apply("index_add", x, dimension("index_add", dim), index, source)
 
 
+@method
+def _index_add_(self: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
+    """As ``index_add``, written over the tensor."""
+    apply_in_place("index_add_", self, dimension("index_add", dim), index, source)
+    return self
+
+
 @public
 def _gather(x: Tensor, dim: int, index: Tensor) -> Tensor:
     """In the shape of ``index``: the elements of ``x`` with the same indices but, in ``dim``, the one that
@@ -64,6 +71,13 @@ def _gather(x: Tensor, dim: int, index: Tensor) -> Tensor:
 def _scatter_add(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     """``x`` with the elements of ``source`` added where ``gather`` would find them."""
     return apply("scatter_add", x, dimension("scatter_add", dim), index, source)
+
+
+@method
+def _scatter_add_(self: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
+    """As ``scatter_add``, written over the tensor."""
+    apply_in_place("scatter_add_", self, dimension("scatter_add", dim), index, source)
+    return self
 
 
 @public

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import inspect
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -26,6 +25,9 @@ _NUMPY_TYPES: dict[str, np.dtype[Any]] = {
 }
 _ITEM_SIZES = {"bfloat16": 2, **{name: dtype.itemsize for name, dtype in _NUMPY_TYPES.items()}}
 
+
+# PyBUF_WRITABLE.
+_WRITABLE = 1
 
 # Below it, float64 holds every integer.
 _EVERY_INTEGER_BELOW = 2.0**53
@@ -257,7 +259,7 @@ class Tensor(NotCopied):
         """The same memory, for ``memoryview(t)`` and whatever takes buffers, from Python 3.12 on; before, as
         ``memoryview(t.numpy())``.
         """
-        if flags & inspect.BufferFlags.WRITABLE and self.is_read_only:
+        if flags & _WRITABLE and self.is_read_only:
             raise BufferError("a buffer to write to, of a tensor in read-only memory")
         return memoryview(self.numpy())
 

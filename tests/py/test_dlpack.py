@@ -328,6 +328,10 @@ def test_an_array_of_a_tensor_is_its_memory():
 
 
 def test_a_buffer_is_the_memory_where_python_can_ask_for_one():
+    read_only = kael.frombuffer(b"\1\2", dtype="uint8")
+    assert bytes(read_only.__buffer__(0)) == b"\1\2"
+    with pytest.raises(BufferError, match="read-only memory"):
+        read_only.__buffer__(1)
     tensor = kael.tensor([[1.0, 2.0]])
     if sys.version_info < (3, 12):
         with pytest.raises(TypeError):
@@ -335,7 +339,6 @@ def test_a_buffer_is_the_memory_where_python_can_ask_for_one():
         return
     memoryview(tensor)[0, 1] = 5.0
     assert tensor.tolist() == [[1, 5]]
-    read_only = kael.frombuffer(b"\1\2", dtype="uint8")
     assert bytes(memoryview(read_only)) == b"\1\2"
     with pytest.raises(BufferError, match="read-only memory"):
         (ctypes.c_uint8 * 2).from_buffer(read_only)

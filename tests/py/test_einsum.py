@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kael
+from kael._apply import apply
 
 torch = pytest.importorskip("torch", reason="PyTorch, the oracle of these tests, is not installed")
 
@@ -114,6 +115,8 @@ def test_what_is_wrong_is_named():
     ):  # fmt: skip
         with pytest.raises(kael.Error, match=message):
             kael.einsum(equation, *given_operands)
+    with pytest.raises(kael.Error, match="einsum: argument 1 is no text, expected its bytes"):
+        apply("einsum", [256], [x])
     for wrong in ((3, x), ("i", 3), ("i",), ("i", [])):
         with pytest.raises(TypeError, match="einsum: the "):
             kael.einsum(*wrong)

@@ -9,6 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import kael
+from kael._apply import apply
 
 torch = pytest.importorskip("torch", reason="PyTorch, the oracle of these tests, is not installed")
 
@@ -72,6 +73,9 @@ def test_slices_are_picked_and_added(data):
         source = without_infinities(picked)
         expected = layouts.torch_of(whole).index_add(dim, layouts.torch_of(index), layouts.torch_of(source))
         same(kael.index_add(whole, dim, index, source), expected)
+        copy = whole.clone()
+        assert copy.index_add_(dim, index, source) is copy
+        same(copy, expected)
 
 
 def without_infinities(x):
@@ -94,6 +98,9 @@ def test_elements_are_gathered_and_added_where_they_were(data):
         whole, source = without_infinities(x), without_infinities(gathered)
         expected = layouts.torch_of(whole).scatter_add(dim, layouts.torch_of(index), layouts.torch_of(source))
         same(kael.scatter_add(whole, dim, index, source), expected)
+        copy = whole.clone()
+        assert copy.scatter_add_(dim, index, source) is copy
+        same(copy, expected)
 
 
 @settings(max_examples=120)
@@ -316,6 +323,7 @@ def test_wrong_indices_and_shapes_are_named():
         (lambda: kael.pad(x, [-1, 3], "circular"), "pad: 3 elements to add in dimension 1"),
         (lambda: kael.pad(x[:0], [0, 0, 1, 0], "replicate"), "pad: 1 elements to add in dimension 0"),
         (lambda: kael.pad(x, [-2, -2], "circular"), "pad: 4 elements to take away in dimension 1"),
+        (lambda: apply("pad", x, [1, 1], 0, 4), "pad: the mode 4 is unknown, expected 0 to 3"),
         (lambda: kael.pad(x, [1, 1], "mirror"), "pad: mode is 'mirror', expected 'constant' or 'reflect'"),
         (lambda: kael.pad(kael.tensor([1]), [1, 1], value=0.5), "pad: the value 0.5 for a tensor"),
         (lambda: x.narrow(0, 1, 2), "narrow: 2 elements from 1 on, in dimension 0 of a tensor"),

@@ -60,9 +60,11 @@ Tensor& copy_(Tensor& x, const Operand& source);
 [[nodiscard]] Tensor index_select(const Tensor& x, int dimension, const Tensor& index);
 [[nodiscard]] Tensor index_add(const Tensor& x, int dimension, const Tensor& index,
                                const Tensor& source);
+Tensor& index_add_(Tensor& x, int dimension, const Tensor& index, const Tensor& source);
 [[nodiscard]] Tensor gather(const Tensor& x, int dimension, const Tensor& index);
 [[nodiscard]] Tensor scatter_add(const Tensor& x, int dimension, const Tensor& index,
                                  const Tensor& source);
+Tensor& scatter_add_(Tensor& x, int dimension, const Tensor& index, const Tensor& source);
 
 [[nodiscard]] Tensor scatter(const Tensor& x, int dimension, const Tensor& index,
                              const Operand& source);

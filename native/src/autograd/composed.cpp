@@ -269,6 +269,14 @@ Tensor pad(const Tensor& x, const Shape& amounts, const Scalar& value, PadMode m
     return result.is_same(x) ? x.clone() : result;
 }
 
+Tensor& index_add_(Tensor& x, int dimension, const Tensor& index, const Tensor& source) {
+    return copy_(x, index_add(x, dimension, index, source));
+}
+
+Tensor& scatter_add_(Tensor& x, int dimension, const Tensor& index, const Tensor& source) {
+    return copy_(x, scatter_add(x, dimension, index, source));
+}
+
 Tensor masked_select(const Tensor& x, const Tensor& mask) {
     KAEL_CHECK(x.defined() && mask.defined(), "masked_select: an undefined tensor");
     KAEL_CHECK(mask.dtype() == DType::boolean,

@@ -53,6 +53,20 @@ std::vector<Operator> indexing_operators() {
              a.check_count(4, 4);
              return Results{scatter_add(a.tensor(0), a.dimension(1), a.tensor(2), a.tensor(3))};
          }},
+        {"index_add_",
+         [](const Arguments& a) {
+             a.check_count(4, 4);
+             Tensor x = a.tensor(0);
+             index_add_(x, a.dimension(1), a.tensor(2), a.tensor(3));
+             return Results{};
+         }},
+        {"scatter_add_",
+         [](const Arguments& a) {
+             a.check_count(4, 4);
+             Tensor x = a.tensor(0);
+             scatter_add_(x, a.dimension(1), a.tensor(2), a.tensor(3));
+             return Results{};
+         }},
         {"scatter",
          [](const Arguments& a) {
              a.check_count(4, 4);

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -92,8 +91,7 @@ def _astype(x: Tensor, dtype: str, /, *, copy: bool = True, device: Any = None) 
     return converted.clone() if copy and converted.dtype == x.dtype else converted
 
 
-@dataclass(frozen=True)
-class FloatLimits:
+class FloatLimits(NamedTuple):
     """What ``finfo`` answers."""
 
     bits: int
@@ -104,8 +102,7 @@ class FloatLimits:
     dtype: str
 
 
-@dataclass(frozen=True)
-class IntegerLimits:
+class IntegerLimits(NamedTuple):
     """What ``iinfo`` answers."""
 
     bits: int

@@ -88,6 +88,12 @@ TEST(Dlpack, GivesForeignMemoryBackWhenItIsRefused) {
     EXPECT_EQ(message_of([&] { return dlpack::adopt(nothing); }), "from_dlpack: no tensor");
 }
 
+TEST(Dlpack, SharesNoUndefinedTensor) {
+    const char* const message = "to_dlpack: an undefined tensor";
+    EXPECT_EQ(message_of([] { return dlpack::share(Tensor()); }), message);
+    EXPECT_EQ(message_of([] { return dlpack::share_versioned(Tensor(), false); }), message);
+}
+
 TEST(Dlpack, NeedsNoDeleter) {
     Producer producer;
     producer.managed.deleter = nullptr;

@@ -91,6 +91,8 @@ TEST(Places, RefuseWhatTheyCannotFind) {
     EXPECT_EQ(message_of([&] { return kael::index(x, {1}, {mask({3, 1}, {1, 1, 1})}); }),
               "index: a mask of shape [3, 1] from dimension 1 on of a tensor of shape [2, 3]: "
               "dimension 2 has 1 and is not there, expected equal sizes");
+    EXPECT_EQ(message_of([&] { return kael::index(x, {0}, {zero.to(DType::float16)}); }),
+              "index: an index of dtype float16, expected integers, or a mask of bools");
     EXPECT_EQ(message_of([&] { return kael::index(x, {0}, {Tensor()}); }),
               "index: an undefined index");
     EXPECT_EQ(message_of([&] { return kael::index(Tensor(), {0}, {zero}); }),
@@ -101,6 +103,18 @@ TEST(Places, RefuseWhatTheyCannotFind) {
               "index_put_: an undefined tensor");
     EXPECT_EQ(message_of([&] { return kael::index(x, {0}, {zero.reshape(Shape(16, 1))}); }),
               "an index that picks 17 dimensions, expected at most 16");
+}
+
+TEST(Places, AreNotLookedForInUndefinedTensors) {
+    Tensor x = numbered({2});
+    const Tensor zero = integers({1}, {0});
+    EXPECT_EQ(message_of([&] { return kael::nonzero(Tensor()); }), "nonzero: an undefined tensor");
+    EXPECT_EQ(message_of([&] { return kael::masked_select(x, Tensor()); }),
+              "masked_select: an undefined tensor");
+    EXPECT_EQ(message_of([&] { return kael::scatter(Tensor(), 0, zero, 1); }),
+              "scatter: an undefined tensor");
+    EXPECT_EQ(message_of([&] { return kael::scatter(x, 0, zero, Tensor()); }),
+              "scatter: an undefined tensor");
 }
 
 } // namespace
