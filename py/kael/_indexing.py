@@ -103,10 +103,19 @@ def _getitem(self: Tensor, index: Any) -> Tensor:
 
 def _setitem(self: Tensor, index: Any, value: Any) -> None:
     view, dimensions, tensors = _split(self, index)
-    if tensors:
-        apply_in_place("index_put_", view, dimensions, tensors, value)
-    else:
-        apply_in_place("copy_", view, value)
+    if not tensors:
+        apply_in_place("copy_", view, _without_ones(value, view.ndim))
+        return
+    picked = max(1 if entry.dtype == "bool" else entry.ndim for entry in tensors)
+    rank = view.ndim - sum(map(_dimensions_of, tensors)) + picked
+    apply_in_place("index_put_", view, dimensions, tensors, _without_ones(value, rank))
+
+
+def _without_ones(value: Any, rank: int) -> Any:
+    """A value for a place of so many dimensions, without those of size 1 that it has in front of them."""
+    while isinstance(value, Tensor) and value.ndim > rank and value.shape[0] == 1:
+        value = apply_view("select", value, 0, 0)
+    return value
 
 
 def _iterate(self: Tensor) -> Iterator[Tensor]:

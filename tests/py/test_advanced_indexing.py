@@ -93,7 +93,10 @@ def test_writing_through_an_index_is_what_pytorch_writes(data):
         x[ours] = expected[theirs] = {"b": True, "i": 7, "u": 7, "f": -2.5}[dtype[0]]
     else:
         wanted = tuple(1 if data.draw(st.booleans()) else n for n in expected[theirs].shape)
-        value = data.draw(layouts.tensors(dtype, wanted[data.draw(st.integers(0, len(wanted))) :]))
+        wanted = wanted[data.draw(st.integers(0, len(wanted))) :]
+        if len(wanted) == len(expected[theirs].shape):
+            wanted = (1,) * data.draw(st.integers(0, 2)) + wanted
+        value = data.draw(layouts.tensors(dtype, wanted))
         x[ours] = value
         expected[theirs] = layouts.torch_of(value)
     layouts.assert_same(x, expected)
@@ -121,6 +124,29 @@ def test_gradients_go_back_to_what_was_picked_and_written(data):
         gradients(kael, ours, our_places), gradients(torch, theirs, their_places), strict=True
     ):
         np.testing.assert_allclose(mine, other, rtol=1e-12)
+
+
+def test_second_derivatives_go_through_what_was_picked_and_written():
+    random = np.random.default_rng(0)
+    start, written, chosen = (
+        random.normal(size=(3, 4)),
+        random.normal(size=(2, 4)),
+        random.normal(size=(3, 4)) > 0,
+    )
+
+    def second(library):
+        x, values = (library.tensor(array, requires_grad=True) for array in (start, written))
+        y = x * x
+        y[library.tensor([2, 0])] = values**3
+        z = y.scatter(1, library.tensor([[1, 2], [0, 3]]), (values * values)[:, :2])
+        total = (z**3).sum() + (z[library.tensor(chosen)] ** 2).sum()
+        grad = kael.grad if library is kael else library.autograd.grad
+        first = grad(total, [x, values], create_graph=True)
+        sum((gradient * gradient).sum() for gradient in first).backward()
+        return x.grad.numpy(), values.grad.numpy()
+
+    for ours, theirs in zip(second(kael), second(torch), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-12)
 
 
 @settings(max_examples=80)

@@ -52,6 +52,8 @@ def test_an_assignment_broadcasts_converts_and_sees_overlaps():
     assert tensor.tolist() == [[0, 1, 2], [7, 8, 9], [7, 8, 9]]
     tensor[:, 1:] = tensor[:, :-1]
     assert tensor.tolist() == [[0, 0, 1], [7, 7, 8], [7, 7, 8]]
+    tensor[0] = kael.tensor([[[5, 6, 7]]])
+    assert tensor[0].tolist() == [5, 6, 7]
     with pytest.raises(kael.Error, match=r"copy_: a result of shape \[3, 3\] does not fit"):
         tensor[0] = tensor
 
