@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kael import _callbacks, _signatures
+from kael._immortal import immortal
 from kael._library import check_status, native
 from kael._tensor import Tensor
 
@@ -81,10 +82,6 @@ def received(pointer: Any) -> Tensor:
     return Tensor._filled_by(put)
 
 
-def _release(key: int, hooks: dict[int, Callable[..., Any]] = _hooks) -> None:
-    hooks.pop(key, None)  # an argument, because the module may be gone before the last graph
-
-
-# Made once, so that none is freed while the library may call it.
-on_gradient = _signatures.GradientCallback(_call)
-_on_release = _signatures.ReleaseCallback(_release)
+# The last graph may outlive this module: what the library calls then is never freed, nor written in Python.
+on_gradient = immortal(_signatures.GradientCallback(_call))
+_on_release = immortal(_signatures.ReleaseCallback(_hooks.pop))

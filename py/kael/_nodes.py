@@ -8,6 +8,7 @@ from typing import Any
 
 from kael import _callbacks, _hooks, _signatures
 from kael._handles import NotCopied, Owned
+from kael._immortal import immortal
 from kael._library import answered_text, check_status, native
 from kael._tensor import Tensor
 
@@ -146,4 +147,4 @@ def _call(gradients: Any, count: int, taken: Any, replacements: Any, replaces: A
     return 0 if _callbacks.note_failure(call) else 1
 
 
-_on_gradients = _signatures.NodeCallback(_call)  # made once, so that none is freed while it may be called
+_on_gradients = immortal(_signatures.NodeCallback(_call))
