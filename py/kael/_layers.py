@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from kael import _checks
 from kael._apply import apply
-from kael._operators import FUNCTIONS
+from kael._operators import FUNCTIONS, integers
 from kael._tensor import Tensor
 
 
@@ -13,28 +15,73 @@ def embedding(ids: Tensor, table: Tensor) -> Tensor:
     return apply("embedding", ids, table)
 
 
-def layer_norm(x: Tensor, weight: Tensor, bias: Tensor, eps: float = 1e-5) -> Tensor:
-    """``x`` less its mean along the last dimension, by the root of its variance there plus ``eps``, times
-    ``weight`` plus ``bias``.
+def layer_norm(
+    x: Tensor,
+    normalized_shape: int | list[int] | tuple[int, ...],
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> Tensor:
+    """``x`` less its mean over the last dimensions, whose sizes are ``normalized_shape``, by the root of its
+    variance there plus ``eps``, times ``weight`` plus ``bias``, both of that shape.
     """
-    return apply("layer_norm", x, weight, bias, float(_checks.number("layer_norm: eps", eps)))
+    sizes = integers("layer_norm", (normalized_shape,))
+    return apply("layer_norm", x, sizes, weight, bias, float(_checks.number("layer_norm: eps", eps)))
 
 
-def cross_entropy(logits: Tensor, targets: Tensor, ignore_index: int = -100) -> Tensor:
-    """The mean of -log(softmax(logits)) at the targets: logits [N, C], targets int64 [N]. A target of
-    ``ignore_index`` is left out of the mean, which is NaN when all are.
+# In the order of the library's numbers.
+_REDUCTIONS = ("none", "mean", "sum")
+
+
+def _reduction(name: str, reduction: Any) -> int:
+    return _REDUCTIONS.index(_checks.choice(f"{name}: reduction", reduction, _REDUCTIONS))
+
+
+def _ignored(name: str, ignore_index: Any) -> int:
+    return _checks.integer(f"{name}: ignore_index", ignore_index, -_checks.INT64_MAX, _checks.INT64_MAX)
+
+
+def cross_entropy(
+    logits: Tensor,
+    targets: Tensor,
+    ignore_index: int = -100,
+    *,
+    weight: Tensor | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """-log(softmax(logits)) at the targets: logits [N, C, ...] or [C], targets int64 [N, ...] or []. A target
+    of ``ignore_index`` has no loss. ``weight`` [C] multiplies the losses of each class.
+
+    ``reduction`` "mean" is their sum over the weights of the targets that are not ignored, without weights
+    their number: NaN when all are. "sum" is their sum, "none" all of them. Targets of the dtype and shape of
+    the logits are probabilities of the classes, and the mean is that over [N, ...].
     """
-    ignored = _checks.integer(
-        "cross_entropy: ignore_index", ignore_index, -_checks.INT64_MAX, _checks.INT64_MAX
-    )
-    return apply("cross_entropy", logits, targets, ignored)
+    numbers = _ignored("cross_entropy", ignore_index), weight, _reduction("cross_entropy", reduction)
+    return apply("cross_entropy", logits, targets, *numbers)
 
 
-def mse_loss(x: Tensor, target: Tensor) -> Tensor:
-    """The mean of the squares of the differences of two tensors of one shape."""
-    return apply("mse_loss", x, target)
+def nll_loss(
+    log_probabilities: Tensor,
+    targets: Tensor,
+    ignore_index: int = -100,
+    *,
+    weight: Tensor | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Minus the log probabilities [N, C, ...] or [C] of the targets, as :func:`cross_entropy`, which takes
+    their softmax first.
+    """
+    numbers = _ignored("nll_loss", ignore_index), weight, _reduction("nll_loss", reduction)
+    return apply("nll_loss", log_probabilities, targets, *numbers)
 
 
-for _function in (embedding, layer_norm, cross_entropy, mse_loss):
+def mse_loss(x: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
+    """The squares of the differences of two tensors of one shape: their mean, "sum", or with "none" all of
+    them.
+    """
+    return apply("mse_loss", x, target, _reduction("mse_loss", reduction))
+
+
+for _function in (embedding, layer_norm, cross_entropy, nll_loss, mse_loss):
     _function.__module__ = "kael"
     FUNCTIONS[_function.__name__] = _function

@@ -109,6 +109,59 @@ def test_losses_are_those_of_pytorch():
         np.testing.assert_allclose(x.grad.numpy(), y.grad.numpy(), atol=1e-6)
 
 
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_losses_reduce_and_weigh_as_those_of_pytorch(reduction):
+    functional = torch().nn.functional
+    logits, targets = values(2, 4, 3), np.array([[0, 3, -1], [1, 2, 2]])
+    weight, shares = np.abs(values(4, seed=2)), np.abs(values(2, 4, 3, seed=3))
+    for ours, theirs, target, options in (
+        (kael.cross_entropy, functional.cross_entropy, targets, {"ignore_index": -1}),
+        (nn.functional.nll_loss, functional.nll_loss, targets, {"ignore_index": -1}),
+        (kael.cross_entropy, functional.cross_entropy, shares, {}),
+    ):
+        x, y = kael.tensor(logits, requires_grad=True), torch().tensor(logits, requires_grad=True)
+        loss = ours(x, kael.tensor(target), weight=kael.tensor(weight), reduction=reduction, **options)
+        expected = theirs(
+            y, torch().tensor(target), weight=torch().tensor(weight), reduction=reduction, **options
+        )
+        loss.sum().backward()
+        expected.sum().backward()
+        np.testing.assert_allclose(loss.detach().numpy(), expected.detach().numpy(), rtol=1e-5)
+        np.testing.assert_allclose(x.grad.numpy(), y.grad.numpy(), atol=1e-6)
+
+
+def test_a_reduction_is_one_of_three_words():
+    x = kael.zeros(2, 2)
+    for loss in (kael.cross_entropy, nn.functional.nll_loss, nn.functional.mse_loss):
+        with pytest.raises(kael.Error, match="reduction is 'max', expected 'none' or 'mean' or 'sum'"):
+            loss(x, x, reduction="max")
+
+
+def test_a_mask_says_where_attention_may_look():
+    functional = torch().nn.functional.scaled_dot_product_attention
+    q, k, v = values(2, 3, 4), values(2, 5, 4, seed=2), values(2, 5, 6, seed=3)
+    added, allowed = values(3, 5, seed=4), np.tri(3, 5, dtype=bool)
+    for mask, scale in ((added, None), (allowed, 0.3)):
+        ours = nn.functional.scaled_dot_product_attention(
+            *map(kael.tensor, (q, k, v)), kael.tensor(mask), scale=scale
+        )
+        theirs = functional(*map(torch().tensor, (q, k, v)), torch().tensor(mask), scale=scale)
+        np.testing.assert_allclose(ours.numpy(), theirs.numpy(), atol=1e-6)
+    with pytest.raises(kael.Error, match="attn_mask and is_causal, expected one of them"):
+        nn.functional.scaled_dot_product_attention(
+            *map(kael.tensor, (q, k, v)), kael.tensor(added), is_causal=True
+        )
+
+
+def test_a_layer_norm_takes_the_shape_that_it_is_over():
+    x, weight = values(2, 3, 4), values(3, 4, seed=2)
+    ours = nn.functional.layer_norm(kael.tensor(x), (3, 4), kael.tensor(weight), eps=0.1)
+    theirs = torch().nn.functional.layer_norm(torch().tensor(x), (3, 4), torch().tensor(weight), eps=0.1)
+    np.testing.assert_allclose(ours.numpy(), theirs.numpy(), atol=1e-6)
+    with pytest.raises(kael.Error, match=r"layer_norm: the normalized shape \[3\] for a tensor of shape"):
+        nn.functional.layer_norm(kael.tensor(x), 3)
+
+
 # ---- Modules
 
 

@@ -27,6 +27,8 @@ enum class DType : std::int32_t {
 [[nodiscard]] std::string_view name(DType dtype);
 
 [[nodiscard]] bool is_floating_point(DType dtype);
+// float16 or bfloat16, which operators compute as float32.
+[[nodiscard]] bool is_half(DType dtype);
 
 // Whether elements of `dtype` may be read as `T`. float16 and bfloat16 are std::uint16_t, their
 // bits; boolean is std::uint8_t, since a byte of a file may hold more than 0 and 1.

@@ -133,16 +133,34 @@ Tensor& masked_fill_(Tensor& x, const Tensor& mask, const Operand& value);
 
 // The rows of `table` [N, D] that `ids`, int64, name: [..., D].
 [[nodiscard]] Tensor embedding(const Tensor& ids, const Tensor& table);
-// Along the last dimension: less its mean, by the root of its variance plus `epsilon`, times
-// `weight` plus `bias`, both of the size of that dimension.
-[[nodiscard]] Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                                double epsilon);
-// The mean of -log(softmax(logits)) at the targets. logits [N, C]; targets int64 [N], each a class
-// or `ignored`, which is left out of the mean. NaN where all are.
+// Over the last dimensions, whose sizes are `normalized`: less their mean, by the root of their
+// variance plus `epsilon`, times `weight` plus `bias`, both of that shape; without one of them when
+// it is absent.
+[[nodiscard]] Tensor layer_norm(const Tensor& x, const Shape& normalized,
+                                const std::optional<Tensor>& weight,
+                                const std::optional<Tensor>& bias, double epsilon);
+
+// What becomes of the losses of all targets: they stay as they are, or their mean or their sum is
+// the result.
+enum class Reduction { none, mean, sum };
+
+// Minus the log probabilities at the targets. log_probabilities [N, C, ...] or [C]; targets int64
+// [N, ...] or [], each a class or `ignored`, whose loss is 0. `weight` [C] multiplies the losses of
+// each class; the mean is their sum over the weights of the targets that are not ignored (without
+// weights their number): NaN where all are.
+[[nodiscard]] Tensor nll_loss(const Tensor& log_probabilities, const Tensor& targets,
+                              std::int64_t ignored = -100,
+                              const std::optional<Tensor>& weight = std::nullopt,
+                              Reduction reduction = Reduction::mean);
+// The same of log(softmax(logits)) over the classes. Targets of the dtype and shape of the logits
+// are the probabilities of the classes; the mean is then that over [N, ...].
 [[nodiscard]] Tensor cross_entropy(const Tensor& logits, const Tensor& targets,
-                                   std::int64_t ignored = -100);
-// The mean of the squares of the differences of two tensors of one shape.
-[[nodiscard]] Tensor mse_loss(const Tensor& x, const Tensor& target);
+                                   std::int64_t ignored = -100,
+                                   const std::optional<Tensor>& weight = std::nullopt,
+                                   Reduction reduction = Reduction::mean);
+// The squares of the differences of two tensors of one shape.
+[[nodiscard]] Tensor mse_loss(const Tensor& x, const Tensor& target,
+                              Reduction reduction = Reduction::mean);
 
 inline Tensor operator-(const Tensor& x) {
     return neg(x);

@@ -1,7 +1,10 @@
-// Layers and losses of networks, recorded. Where a gradient is to be differentiated again, it is
+// Layers of networks, recorded. Where a gradient is to be differentiated again, it is
 // made of recorded operators; else in one pass.
 #include "tensor/layers.h"
 
+#include <algorithm>
+#include <iterator>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -38,15 +41,18 @@ GradientList layer_norm_derivative(const Backward& context, double epsilon) {
             gradient * normal, gradient};
 }
 
-// softmax(logits) less 1 at the target, divided by the number of targets; 0 in a row left out.
-Tensor cross_entropy_derivative(const Backward& context, std::int64_t ignored) {
-    const Tensor& logits = context.saved(0);
-    const Tensor& targets = context.saved(1);
-    const Tensor counts = ne(targets, ignored).unsqueeze(1);
-    const Tensor classes = arange(std::int64_t{0}, logits.size(1), std::int64_t{1});
-    const Tensor chosen = eq(classes.unsqueeze(0), targets.unsqueeze(1)).to(logits.dtype());
-    const Tensor counted = sum(counts).to(logits.dtype());
-    return where(counts, (softmax(logits, 1) - chosen) * (context.gradient() / counted), 0.0);
+// Along the last dimension.
+Tensor rows_normalized(const Tensor& x, const Tensor& weight, const Tensor& bias, double epsilon) {
+    const auto [result, mean, scale] =
+        autograd::without_recording([&] { return forward::layer_norm(x, weight, bias, epsilon); });
+    if (autograd::needs_recording({x, weight, bias})) {
+        autograd::record("LayerNormBackward", result, {x, weight, bias}, {x, weight, mean, scale},
+                         [epsilon](const Backward& context) {
+                             return grad_enabled() ? layer_norm_derivative(context, epsilon)
+                                                   : layer_norm_gradients(context);
+                         });
+    }
+    return result;
 }
 
 } // namespace
@@ -60,41 +66,31 @@ Tensor embedding(const Tensor& ids, const Tensor& table) {
     return index_select(table, 0, ids.reshape({-1})).reshape(shape);
 }
 
-Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double epsilon) {
-    const auto [result, mean, scale] =
-        autograd::without_recording([&] { return forward::layer_norm(x, weight, bias, epsilon); });
-    if (autograd::needs_recording({x, weight, bias})) {
-        autograd::record("LayerNormBackward", result, {x, weight, bias}, {x, weight, mean, scale},
-                         [epsilon](const Backward& context) {
-                             return grad_enabled() ? layer_norm_derivative(context, epsilon)
-                                                   : layer_norm_gradients(context);
-                         });
-    }
-    return result;
-}
-
-Tensor cross_entropy(const Tensor& logits, const Tensor& targets, std::int64_t ignored) {
-    Tensor result = autograd::without_recording(
-        [&] { return forward::cross_entropy(logits, targets, ignored); });
-    if (autograd::needs_recording({logits})) {
-        autograd::record("CrossEntropyBackward", result, {logits}, {logits, targets},
-                         [ignored](const Backward& context) {
-                             return GradientList{grad_enabled()
-                                                     ? cross_entropy_derivative(context, ignored)
-                                                     : forward::cross_entropy_gradient(
-                                                           context.gradient(), context.saved(0),
-                                                           context.saved(1), ignored)};
-                         });
-    }
-    return result;
-}
-
-Tensor mse_loss(const Tensor& x, const Tensor& target) {
-    KAEL_CHECK(x.defined() && target.defined(), "mse_loss: an undefined tensor");
-    KAEL_CHECK(x.shape() == target.shape(), "mse_loss: shapes " << to_string(x.shape()) << " and "
-                                                                << to_string(target.shape())
-                                                                << ", expected equal ones");
-    return mean(square(x - target));
+Tensor layer_norm(const Tensor& x, const Shape& normalized, const std::optional<Tensor>& weight,
+                  const std::optional<Tensor>& bias, double epsilon) {
+    KAEL_CHECK(x.defined(), "layer_norm: an undefined tensor");
+    KAEL_CHECK(!normalized.empty() && normalized.size() <= x.shape().size() &&
+                   std::equal(normalized.rbegin(), normalized.rend(), x.shape().rbegin()),
+               "layer_norm: the normalized shape "
+                   << to_string(normalized) << " for a tensor of shape " << to_string(x.shape())
+                   << ", expected its last dimensions");
+    const std::int64_t width = element_count(normalized);
+    const auto parameter = [&](const std::optional<Tensor>& given, std::int64_t otherwise) {
+        if (!given.has_value()) {
+            return full({width}, otherwise, x.dtype());
+        }
+        KAEL_CHECK(given->defined() && given->shape() == normalized && given->dtype() == x.dtype(),
+                   "layer_norm: a weight or bias of "
+                       << (given->defined() ? "dtype " + std::string(name(given->dtype())) +
+                                                  " and shape " + to_string(given->shape())
+                                            : "undefined")
+                       << ", expected " << name(x.dtype()) << " and " << to_string(normalized));
+        return given->reshape({width});
+    };
+    Shape rows(x.shape().begin(), x.shape().end() - std::ssize(normalized));
+    rows.push_back(width);
+    return rows_normalized(x.reshape(rows), parameter(weight, 1), parameter(bias, 0), epsilon)
+        .reshape(x.shape());
 }
 
 } // namespace kael

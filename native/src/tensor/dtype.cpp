@@ -52,4 +52,8 @@ bool is_floating_point(DType dtype) {
     return properties(dtype).is_floating_point;
 }
 
+bool is_half(DType dtype) {
+    return dtype == DType::float16 || dtype == DType::bfloat16;
+}
+
 } // namespace kael

@@ -96,7 +96,7 @@ class LayerNorm(Module):
         self.bias = _zeros(self.size)
 
     def forward(self, x: Tensor) -> Tensor:
-        return functional.layer_norm(x, self.weight, self.bias, self.eps)
+        return functional.layer_norm(x, self.size, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
         return f"{self.size}, eps={self.eps:g}"

@@ -8,7 +8,7 @@ from typing import Any
 import kael
 from kael import _checks
 from kael._errors import Error
-from kael._layers import cross_entropy, embedding, layer_norm, mse_loss
+from kael._layers import cross_entropy, embedding, layer_norm, mse_loss, nll_loss
 from kael._tensor import Tensor
 
 __all__ = [
@@ -59,23 +59,36 @@ def dropout(x: Any, p: float = 0.5, training: bool = True) -> Tensor:
     return kael.where(kept, x * (1.0 / (1.0 - share)), 0.0)
 
 
-def nll_loss(log_probabilities: Any, targets: Any, ignore_index: int = -100) -> Tensor:
-    """The mean of minus the log probabilities [N, C] of the targets, int64 [N]. A target of ``ignore_index``
-    is left out.
-    """
-    counts = targets != ignore_index
-    picked = log_probabilities.gather(1, kael.where(counts, targets, 0).unsqueeze(1)).squeeze(1)
-    total = kael.where(counts, picked, 0.0).sum()
-    return -total / counts.sum().to(log_probabilities.dtype)
+def scaled_dot_product_attention(
+    query: Any,
+    key: Any,
+    value: Any,
+    attn_mask: Any = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+) -> Tensor:
+    """softmax(query key^T * scale) value, for query [..., T, E], key [..., S, E] and value [..., S, V];
+    ``scale`` is 1 / sqrt(E) when none is given.
 
-
-def scaled_dot_product_attention(query: Any, key: Any, value: Any, is_causal: bool = False) -> Tensor:
-    """softmax(query key^T / sqrt(E)) value, for query [..., T, E], key [..., S, E] and value [..., S, V].
-    When causal, a position sees none after it.
+    ``attn_mask`` broadcasts to [..., T, S]: bools are true where a position may look, numbers are added to
+    what softmax is taken of. With ``is_causal`` a position sees none after it; both together are an error. A
+    position that sees none is NaN. ``dropout_p`` is that of :func:`dropout` for the shares.
     """
-    scores = query @ key.transpose(-2, -1) * (1.0 / math.sqrt(query.shape[-1]))
+    if query.dtype in ("float16", "bfloat16"):  # computed as float32 and rounded once
+        wide = query.float(), key.float(), value.float()
+        mask = attn_mask if attn_mask is None or attn_mask.dtype == "bool" else attn_mask.float()
+        return scaled_dot_product_attention(*wide, mask, dropout_p, is_causal, scale).to(query.dtype)
+    factor = 1.0 / math.sqrt(query.shape[-1]) if scale is None else _checks.number("scale", scale)
+    scores = query @ key.transpose(-2, -1) * factor
     if _checks.flag("is_causal", is_causal):
+        if attn_mask is not None:
+            raise Error("scaled_dot_product_attention: attn_mask and is_causal, expected one of them")
         rows = kael.arange(query.shape[-2]).unsqueeze(1)
         columns = kael.arange(key.shape[-2]).unsqueeze(0)
-        scores = scores.masked_fill(rows < columns, -math.inf)
-    return softmax(scores, -1) @ value
+        attn_mask = rows >= columns
+    if attn_mask is not None and attn_mask.dtype == "bool":
+        scores = scores.masked_fill(~attn_mask, -math.inf)
+    elif attn_mask is not None:
+        scores = scores + attn_mask
+    return dropout(softmax(scores, -1), dropout_p) @ value

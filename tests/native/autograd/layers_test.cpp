@@ -43,16 +43,29 @@ TEST(LayerNorm, CentresAndScalesRows) {
     const Tensor ones = floats({1, 1, 1, 1}, {4});
     const Tensor zeros = floats({0, 0, 0, 0}, {4});
     const Tensor far = floats({10000, 10001, 10002, 10003}, {1, 4});
-    const std::vector<float> row = values_of(layer_norm(far, ones, zeros, 1e-5));
+    const std::vector<float> row = values_of(layer_norm(far, {4}, ones, zeros, 1e-5));
     const std::vector<float> expected = {-1.3416F, -0.4472F, 0.4472F, 1.3416F};
     for (std::size_t i = 0; i < row.size(); ++i) {
         EXPECT_NEAR(row[i], expected[i], 1e-3F);
     }
-    EXPECT_EQ(values_of(layer_norm(ones, ones, zeros, 1e-5)), (std::vector<float>(4, 0.0F)));
-    EXPECT_EQ(message_of([&] { (void)layer_norm(far, floats({1}, {1}), zeros, 1e-5); }),
-              "layer_norm: weight and bias of shape [1] and dtype float32 for a tensor of shape "
-              "[1, 4] and "
-              "dtype float32, expected [4] and float32");
+    EXPECT_EQ(values_of(layer_norm(ones, {4}, ones, zeros, 1e-5)), (std::vector<float>(4, 0.0F)));
+    EXPECT_EQ(
+        message_of([&] { (void)layer_norm(far, {4}, floats({1}, {1}), zeros, 1e-5); }),
+        "layer_norm: a weight or bias of dtype float32 and shape [1], expected float32 and [4]");
+}
+
+TEST(LayerNorm, TakesSeveralDimensionsWithoutWeightAndBias) {
+    const Tensor x = floats({-3, -1, 1, 3}, {1, 2, 2});
+    const std::vector<float> both = values_of(layer_norm(x, {2, 2}, {}, {}, 0.0));
+    EXPECT_FLOAT_EQ(both[3], 3 / std::sqrt(5.0F));
+    EXPECT_EQ(values_of(layer_norm(x, {2}, {}, floats({1, 1}, {2}), 0.0)),
+              (std::vector<float>{0, 2, 0, 2}));
+    for (const Shape& wrong : {Shape{}, Shape{1, 2}, Shape{2, 1, 2, 2}}) {
+        EXPECT_THROW((void)layer_norm(x, wrong, {}, {}, 0.0), Error);
+    }
+    EXPECT_EQ(message_of([&] { (void)layer_norm(x, {3}, {}, {}, 0.0); }),
+              "layer_norm: the normalized shape [3] for a tensor of shape [1, 2, 2], expected its "
+              "last dimensions");
 }
 
 TEST(CrossEntropy, IsTheMeanOverTheTargetsThatCount) {
@@ -81,14 +94,50 @@ TEST(CrossEntropy, NamesATargetThatIsNoClass) { // KB055
     EXPECT_EQ(message_of([&] { (void)cross_entropy(logits, integers({-4}, {1})); }),
               "cross_entropy: target 0 is -4, expected 0 to 2, or -100 to leave it out");
     EXPECT_EQ(message_of([&] { (void)cross_entropy(logits, integers({1, 1}, {2})); }),
-              "cross_entropy: logits of shape [1, 3] and targets of shape [2], expected [N, C] and "
-              "[N]");
+              "cross_entropy: scores of shape [1, 3] and targets of shape [2], expected [1]");
+}
+
+TEST(CrossEntropy, ReducesAndWeighs) {
+    const Tensor logits = floats({0, 0, 0, 0, 0, 0}, {3, 2});
+    const Tensor targets = integers({0, -100, 1}, {3});
+    const Tensor weight = floats({1, 3}, {2});
+    const float one = std::log(2.0F);
+    const auto losses = values_of(cross_entropy(logits, targets, -100, weight, Reduction::none));
+    EXPECT_FLOAT_EQ(losses[0], one);
+    EXPECT_EQ(losses[1], 0.0F);
+    EXPECT_FLOAT_EQ(losses[2], 3 * one);
+    EXPECT_FLOAT_EQ(*cross_entropy(logits, targets, -100, weight, Reduction::sum).data<float>(),
+                    4 * one);
+    EXPECT_FLOAT_EQ(*cross_entropy(logits, targets, -100, weight).data<float>(), one);
+    EXPECT_EQ(message_of([&] { (void)cross_entropy(logits, targets, -100, floats({1}, {1})); }),
+              "cross_entropy: a weight of dtype float32 and shape [1], expected float32 and [2]");
+}
+
+TEST(CrossEntropy, TakesProbabilitiesOfClasses) {
+    const Tensor logits = floats({1, 2, 3, 0, 0, 0}, {2, 3});
+    const Tensor certain = floats({0, 1, 0, 0, 0, 1}, {2, 3});
+    EXPECT_EQ(*cross_entropy(logits, certain).data<float>(),
+              *cross_entropy(logits, integers({1, 2}, {2})).data<float>());
+    EXPECT_EQ(message_of([&] { (void)cross_entropy(logits, floats({1, 0}, {2})); }),
+              "cross_entropy: targets of dtype float32, expected int64");
+}
+
+TEST(NllLoss, TakesClassesInTheSecondDimensionOrTheOnlyOne) {
+    const Tensor scores = floats({-1, -2, -3, -4}, {1, 2, 2});
+    EXPECT_EQ(values_of(nll_loss(scores, integers({1, 0}, {1, 2}), -100, {}, Reduction::none)),
+              (std::vector<float>{3, 2}));
+    EXPECT_EQ(*nll_loss(floats({-1, -2}, {2}), integers({1}, {})).data<float>(), 2.0F);
+    EXPECT_THROW((void)nll_loss(floats({1}, {}), integers({0}, {})), Error);
 }
 
 TEST(MseLoss, IsTheMeanOfSquares) {
     EXPECT_EQ(*mse_loss(floats({1, 2}, {2}), floats({3, 5}, {2})).data<float>(), 6.5F);
     EXPECT_EQ(message_of([&] { (void)mse_loss(floats({1, 2}, {2}), floats({3}, {1})); }),
               "mse_loss: shapes [2] and [1], expected equal ones");
+    EXPECT_EQ(*mse_loss(floats({1, 2}, {2}), floats({3, 5}, {2}), Reduction::sum).data<float>(),
+              13.0F);
+    EXPECT_EQ(values_of(mse_loss(floats({1, 2}, {2}), floats({3, 5}, {2}), Reduction::none)),
+              (std::vector<float>{4, 9}));
 }
 
 } // namespace

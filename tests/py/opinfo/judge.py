@@ -78,6 +78,7 @@ class _Call:
     """One sample, as arguments for both libraries."""
 
     def __init__(self, function: Callable[..., Any], sample: SampleInput) -> None:
+        self.sample = sample
         self.theirs = sample.input, *sample.args
         self.keywords = sample.kwargs
         keywords = operators.meaningful(sample.kwargs)
@@ -101,9 +102,8 @@ class _Call:
 
     def in_float64(self, function: Callable[..., Any]) -> Any:
         """PyTorch's result of higher precision, or None where it has none."""
-        keywords = {name: values.widened(value) for name, value in self.keywords.items()}
         try:
-            return function(*map(values.widened, self.theirs), **keywords)
+            return _Call(self._function, _changed(self.sample, values.widened)).of_torch(function)
         except _PYTORCHS_REFUSALS:
             return None
 
@@ -131,16 +131,16 @@ def _function(info: OpInfo) -> Callable[..., Any]:
     return function
 
 
-def _compared(info: OpInfo, call: _Call, function: Callable[..., Any]) -> str | None:
+def _compared(info: OpInfo, sample: SampleInput, call: _Call, function: Callable[..., Any]) -> str | None:
     ours, theirs, wrong = _answers(call, function)
-    if operators.is_random(info) and isinstance(ours, kael.Tensor):
+    if operators.is_random(info, sample) and isinstance(ours, kael.Tensor):
         theirs = values.torch_of(ours).to(theirs.dtype).reshape(theirs.shape)
     wrong = wrong or values.difference(ours, theirs)
     return wrong and values.difference(ours, theirs, call.in_float64(function)) if ours is not None else wrong
 
 
 def _forward(info: OpInfo, sample: SampleInput) -> str | None:
-    return _compared(info, _Call(_function(info), sample), operators.pytorchs(info))
+    return _compared(info, sample, _Call(_function(info), sample), operators.pytorchs(info))
 
 
 def _in_layout(
@@ -149,10 +149,14 @@ def _in_layout(
     """The answer to tensors with other strides: PyTorch's, and where their values are the ``same`` to the bit
     that to contiguous ones.
     """
-    other = _changed(sample, lambda tensor: layout(tensor) if tensor.layout == torch.strided else tensor)
+
+    def arranged(tensor: torch.Tensor) -> torch.Tensor:
+        return layout(tensor.detach()) if tensor.layout == torch.strided else tensor
+
+    other = _changed(sample, lambda value: values.mapped(arranged, value))
     call = _Call(_function(info), other)
-    wrong = _compared(info, call, operators.pytorchs(info))
-    if wrong or not same or operators.is_random(info):
+    wrong = _compared(info, other, call, operators.pytorchs(info))
+    if wrong or not same or operators.is_random(info, sample):
         return wrong
     try:
         different = not values.same_bits(call.of_kael(), _Call(_function(info), sample).of_kael())
@@ -161,69 +165,82 @@ def _in_layout(
     return "other bits than of contiguous tensors" if different else None
 
 
-def _changed(sample: SampleInput, change: Callable[[torch.Tensor], torch.Tensor]) -> SampleInput:
-    """The sample with other tensors, of which no gradients are asked."""
-
-    def changed(value: Any) -> Any:
-        return values.mapped(lambda tensor: change(tensor.detach()), value)
-
-    return SampleInput(changed(sample.input), args=changed(tuple(sample.args)), kwargs=changed(sample.kwargs))
+def _changed(sample: SampleInput, change: Callable[[Any], Any]) -> SampleInput:
+    """The sample with other arguments."""
+    keywords = {name: change(value) for name, value in sample.kwargs.items()}
+    return SampleInput(change(sample.input), args=tuple(map(change, sample.args)), kwargs=keywords)
 
 
 def _in_place(info: OpInfo, sample: SampleInput) -> str | None:
     function = operators.in_place(info)
     assert function is not None
-    call = _Call(function, _changed(sample, torch.Tensor.clone))
+    copied = _changed(sample, lambda value: values.mapped(lambda tensor: tensor.detach().clone(), value))
+    call = _Call(function, copied)
     call.ours[0] = call.ours[0].clone()
-    return _compared(info, call, info.inplace_variant)
+    return _compared(info, sample, call, info.inplace_variant)
 
 
 def _gradient(info: OpInfo, sample: SampleInput) -> str | None:
     """The gradients of all results, weighted with random numbers."""
     call = _Call(_function(info), sample)
     ours, theirs, wrong = _answers(call, operators.pytorchs(info))
-    if wrong or operators.is_random(info):
+    if wrong or operators.is_random(info, sample):
         return None  # judged by "forward"
+    expected = _pytorchs_gradients(theirs, call)
+    if expected is None:
+        return None
     results = [
-        pair
-        for pair in zip(
+        own
+        for own, other in zip(
             values.tensors_in(ours, kael.Tensor), values.tensors_in(theirs, torch.Tensor), strict=True
         )
-        if pair[1].requires_grad
+        if other.requires_grad
     ]
-    their_inputs, our_inputs = call.inputs()
-    if not results:
-        return None
-    generator = torch.Generator().manual_seed(0)
-    weights = [torch.randn(pair[1].shape, generator=generator, dtype=pair[1].dtype) for pair in results]
-    expected = torch.autograd.grad([pair[1] for pair in results], their_inputs, weights, allow_unused=True)
-    if not all(pair[0].requires_grad for pair in results):
+    if not all(result.requires_grad for result in results):
         return "is not recorded"
+    weights = [values.tensor_of_kael(weight) for weight in _weights(theirs)]
     try:
-        actual = kael.grad(
-            [pair[0] for pair in results],
-            our_inputs,
-            [values.tensor_of_kael(weight) for weight in weights],
-            allow_unused=True,
-        )
+        actual = kael.grad(results, call.inputs()[1], weights, allow_unused=True)
     except REFUSALS as error:
         return f"raises {type(error).__name__}: {getattr(error, 'message', error)}"
-    for index, (a, e) in enumerate(zip(actual, expected, strict=True)):
-        wrong = _difference_of_gradients(a, e)
-        if wrong:
-            return f"of tensor {index + 1}: {wrong}"
+    if _differences_of_gradients(actual, expected, expected):
+        wide = _Call(_function(info), _changed(sample, values.widened))
+        exact = _pytorchs_gradients(wide.of_torch(operators.pytorchs(info)), wide)
+        return _differences_of_gradients(actual, expected, exact)
     return None
 
 
-def _difference_of_gradients(actual: kael.Tensor | None, expected: torch.Tensor | None) -> str | None:
-    """None and zeros are the same gradient."""
-    if actual is None and expected is None:
+def _weights(results: Any) -> list[torch.Tensor]:
+    """Random gradients of the results, of those that have any."""
+    generator = torch.Generator().manual_seed(0)
+    return [
+        torch.randn(result.shape, generator=generator, dtype=torch.float64).to(result.dtype)
+        for result in values.tensors_in(results, torch.Tensor)
+        if result.requires_grad
+    ]
+
+
+def _pytorchs_gradients(results: Any, call: _Call) -> Any:
+    """For every input that asks for one; None where no result has any."""
+    recorded = [result for result in values.tensors_in(results, torch.Tensor) if result.requires_grad]
+    if not recorded:
         return None
-    if actual is None:
-        return None if not expected.any() else "none, PyTorch has one"
-    if expected is None:
-        return None if not actual.any().item() else "one, PyTorch has none"
-    return values.difference(actual, expected)
+    return torch.autograd.grad(recorded, call.inputs()[0], _weights(results), allow_unused=True)
+
+
+def _differences_of_gradients(actual: Any, expected: Any, exact: Any) -> str | None:
+    """None and zeros are the same gradient."""
+    for index, (a, e, x) in enumerate(zip(actual, expected, exact, strict=True)):
+        wrong = None
+        if a is None:
+            wrong = "none, PyTorch has one" if e is not None and e.any() else None
+        elif e is None:
+            wrong = "one, PyTorch has none" if a.any().item() else None
+        else:
+            wrong = values.difference(a, e, x)
+        if wrong:
+            return f"of tensor {index + 1}: {wrong}"
+    return None
 
 
 def _refusals(info: OpInfo) -> Iterator[Outcome]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from torch.testing._internal.common_methods_invocations import op_db
-from torch.testing._internal.opinfo.core import OpInfo
+from torch.testing._internal.opinfo.core import OpInfo, SampleInput
 
 import kael
 from opinfo.values import Unsupported
@@ -96,8 +96,8 @@ def full_name(info: OpInfo) -> str:
     return f"{info.name} {info.variant_test_name}".strip()
 
 
-def is_random(info: OpInfo) -> bool:
-    return info.name in _RANDOM
+def is_random(info: OpInfo, sample: SampleInput) -> bool:
+    return info.name in _RANDOM or sample.kwargs.get("dropout_p", 0) > 0
 
 
 def meaningful(keywords: dict[str, Any]) -> dict[str, Any]:
