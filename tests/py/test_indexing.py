@@ -65,8 +65,8 @@ def test_wrong_indices_say_what_is_wrong():
         (-3, "index -3 of dimension 0"),
         ((0, 0, 0), r"3 indices for a tensor of shape \[2, 3\], expected at most 2"),
         ((..., ...), r"more than one \.\.\."),
-        (slice(None, None, 0), "a slice with step 0, expected 1 or more"),
-        (slice(None, None, -1), "a slice with step -1, expected 1 or more"),
+        (slice(None, None, 0), "slice: a step of 0, expected 1 or more"),
+        (slice(None, None, -1), "slice: a step of -1, expected 1 or more"),
     ):
         with pytest.raises(kael.Error, match=message):
             tensor[index]

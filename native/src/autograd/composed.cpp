@@ -12,6 +12,7 @@
 
 #include "autograd/record.h"
 #include "base/checked_arithmetic.h"
+#include "tensor/defined.h"
 #include "tensor/dimensions.h"
 
 namespace kael {
@@ -21,7 +22,7 @@ namespace {
 // A dimension that is there; a tensor without any has none.
 int dimension_of(const Tensor& x, int dimension, const std::string& name) {
     dimension = wrap_dimension(x, dimension, name);
-    KAEL_CHECK(x.rank() > 0, name << ": a tensor without dimensions");
+    KAEL_CHECK(x.rank() > 0, name << ": a tensor without dimensions, expected one or more");
     return dimension;
 }
 
@@ -126,7 +127,7 @@ Tensor stack(const std::vector<Tensor>& tensors, int dimension) {
     KAEL_CHECK(!tensors.empty(), "stack: no tensors, expected at least one");
     std::vector<Tensor> rows;
     for (const Tensor& tensor : tensors) {
-        KAEL_CHECK(tensor.defined(), "stack: an undefined tensor");
+        check_defined(tensor, "stack");
         KAEL_CHECK(tensor.shape() == tensors[0].shape(),
                    "stack: the shapes " << to_string(tensors[0].shape()) << " and "
                                         << to_string(tensor.shape()) << ", expected equal ones");
@@ -136,6 +137,7 @@ Tensor stack(const std::vector<Tensor>& tensors, int dimension) {
 }
 
 Tensor flip(const Tensor& x, const std::vector<int>& dimensions) {
+    check_defined(x, "flip");
     Tensor result = x;
     const std::vector<int> wrapped =
         dimensions.empty() ? std::vector<int>{} : wrap_dimensions(x, dimensions, "flip");
@@ -150,7 +152,7 @@ Tensor flip(const Tensor& x, const std::vector<int>& dimensions) {
 }
 
 Tensor roll(const Tensor& x, const Shape& shifts, const std::vector<int>& dimensions) {
-    KAEL_CHECK(x.defined(), "roll: an undefined tensor");
+    check_defined(x, "roll");
     if (dimensions.empty()) {
         KAEL_CHECK(shifts.size() == 1,
                    "roll: " << shifts.size() << " shifts without dimensions, expected one");
@@ -175,7 +177,7 @@ Tensor roll(const Tensor& x, const Shape& shifts, const std::vector<int>& dimens
 }
 
 Tensor repeat(const Tensor& x, const Shape& counts) {
-    KAEL_CHECK(x.defined(), "repeat: an undefined tensor");
+    check_defined(x, "repeat");
     KAEL_CHECK(counts.size() >= x.shape().size(),
                "repeat: " << counts.size() << " counts for a tensor of shape "
                           << to_string(x.shape()) << ", expected at least " << x.rank());
@@ -229,7 +231,7 @@ Tensor extended(const Tensor& x, int dimension, std::int64_t before, std::int64_
 } // namespace
 
 Tensor pad(const Tensor& x, const Shape& amounts, const Scalar& value, PadMode mode) {
-    KAEL_CHECK(x.defined(), "pad: an undefined tensor");
+    check_defined(x, "pad");
     KAEL_CHECK(amounts.size() % 2 == 0 && amounts.size() <= 2 * x.shape().size(),
                "pad: " << amounts.size() << " amounts for a tensor of shape "
                        << to_string(x.shape()) << ", expected two for each of at most " << x.rank()
@@ -278,7 +280,8 @@ Tensor& scatter_add_(Tensor& x, int dimension, const Tensor& index, const Tensor
 }
 
 Tensor masked_select(const Tensor& x, const Tensor& mask) {
-    KAEL_CHECK(x.defined() && mask.defined(), "masked_select: an undefined tensor");
+    check_defined(x, "masked_select");
+    check_defined(mask, "masked_select");
     KAEL_CHECK(mask.dtype() == DType::boolean,
                "masked_select: a mask of dtype " << name(mask.dtype()) << ", expected bool");
     const Shape shapes[] = {x.shape(), mask.shape()};
@@ -290,6 +293,11 @@ Tensor masked_select(const Tensor& x, const Tensor& mask) {
 namespace {
 
 Tensor filled(const std::string& name, const Tensor& x, const Tensor& mask, const Operand& value) {
+    check_defined(x, name);
+    check_defined(mask, name);
+    if (!value.is_number()) {
+        check_defined(value.tensor(), name);
+    }
     KAEL_CHECK(value.shape().empty(),
                name << ": a value of shape " << to_string(value.shape()) << ", expected a number");
     Tensor result = where(mask, value, x);

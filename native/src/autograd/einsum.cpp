@@ -12,6 +12,7 @@
 #include "kael/operators.h"
 
 #include "base/in_quotes.h"
+#include "tensor/defined.h"
 
 namespace kael {
 
@@ -284,7 +285,7 @@ Tensor einsum(const std::string& text, const std::vector<Tensor>& operands) {
                                        << " operands, given " << operands.size());
     std::vector<Named> named;
     for (std::size_t i = 0; i < operands.size(); ++i) {
-        KAEL_CHECK(operands[i].defined(), "einsum: an undefined tensor");
+        check_defined(operands[i], "einsum");
         KAEL_CHECK(operands[i].dtype() == operands[0].dtype() &&
                        operands[i].dtype() != DType::boolean,
                    "einsum: operands of dtype " << name(operands[0].dtype()) << " and "

@@ -257,11 +257,13 @@ Tensor seed(const Tensor& root, const Tensor& gradient) {
         return forward::add(Tensor::zeros(root.shape(), root.dtype()), 1.0);
     }
     KAEL_CHECK(gradient.shape() == root.shape(),
-               "a gradient of shape " << to_string(gradient.shape()) << " for a root of shape "
-                                      << to_string(root.shape()));
-    KAEL_CHECK(gradient.dtype() == root.dtype(), "a gradient of dtype " << name(gradient.dtype())
-                                                                        << " for a root of dtype "
-                                                                        << name(root.dtype()));
+               "backward: a gradient of shape "
+                   << to_string(gradient.shape()) << " for a root of shape "
+                   << to_string(root.shape()) << ", expected the same shape");
+    KAEL_CHECK(gradient.dtype() == root.dtype(),
+               "backward: a gradient of dtype " << name(gradient.dtype()) << " for a root of dtype "
+                                                << name(root.dtype())
+                                                << ", expected the same dtype");
     return gradient;
 }
 
@@ -279,7 +281,8 @@ std::vector<Edge> edges_of(const std::vector<Tensor>& tensors, const char* what)
 void send_all(Walk& walk, const std::vector<Edge>& edges, const std::vector<Tensor>& roots,
               const std::vector<Tensor>& gradients) {
     KAEL_CHECK(gradients.empty() || gradients.size() == roots.size(),
-               gradients.size() << " gradients for " << roots.size() << " roots");
+               "backward: " << gradients.size() << " gradients for " << roots.size()
+                            << " roots, expected none or as many");
     for (std::size_t i = 0; i < roots.size(); ++i) {
         walk.send(edges[i], seed(roots[i], gradients.empty() ? Tensor() : gradients[i]));
     }

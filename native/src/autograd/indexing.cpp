@@ -9,6 +9,7 @@
 #include "kael/operators.h"
 
 #include "autograd/record.h"
+#include "tensor/defined.h"
 #include "tensor/dimensions.h"
 #include "tensor/places.h"
 
@@ -157,7 +158,7 @@ Tensor scatter_add(const Tensor& x, int dimension, const Tensor& index, const Te
 }
 
 Tensor scatter(const Tensor& x, int dimension, const Tensor& index, const Operand& source) {
-    KAEL_CHECK(x.defined(), "scatter: an undefined tensor");
+    check_defined(x, "scatter");
     Tensor result = x.clone();
     return scatter_(result, dimension, index, source);
 }
@@ -203,7 +204,7 @@ Tensor& index_put_(Tensor& x, const std::vector<int>& dimensions,
         forward::copy_(source, value);
     } else {
         source = value.tensor();
-        KAEL_CHECK(source.defined(), "index_put_: an undefined tensor");
+        check_defined(source, "index_put_");
     }
     const std::vector<int> picked = places.dimensions;
     const PlaceGradients gradients = {

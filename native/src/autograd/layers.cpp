@@ -15,6 +15,7 @@
 #include "kael/operators.h"
 
 #include "autograd/record.h"
+#include "tensor/defined.h"
 
 namespace kael {
 
@@ -58,7 +59,8 @@ Tensor rows_normalized(const Tensor& x, const Tensor& weight, const Tensor& bias
 } // namespace
 
 Tensor embedding(const Tensor& ids, const Tensor& table) {
-    KAEL_CHECK(ids.defined() && table.defined(), "embedding: an undefined tensor");
+    check_defined(ids, "embedding");
+    check_defined(table, "embedding");
     KAEL_CHECK(table.rank() == 2, "embedding: a table of shape " << to_string(table.shape())
                                                                  << ", expected two dimensions");
     Shape shape = ids.shape();
@@ -68,7 +70,7 @@ Tensor embedding(const Tensor& ids, const Tensor& table) {
 
 Tensor layer_norm(const Tensor& x, const Shape& normalized, const std::optional<Tensor>& weight,
                   const std::optional<Tensor>& bias, double epsilon) {
-    KAEL_CHECK(x.defined(), "layer_norm: an undefined tensor");
+    check_defined(x, "layer_norm");
     KAEL_CHECK(!normalized.empty() && normalized.size() <= x.shape().size() &&
                    std::equal(normalized.rbegin(), normalized.rend(), x.shape().rbegin()),
                "layer_norm: the normalized shape "
@@ -79,11 +81,10 @@ Tensor layer_norm(const Tensor& x, const Shape& normalized, const std::optional<
         if (!given.has_value()) {
             return full({width}, otherwise, x.dtype());
         }
-        KAEL_CHECK(given->defined() && given->shape() == normalized && given->dtype() == x.dtype(),
-                   "layer_norm: a weight or bias of "
-                       << (given->defined() ? "dtype " + std::string(name(given->dtype())) +
-                                                  " and shape " + to_string(given->shape())
-                                            : "undefined")
+        check_defined(*given, "layer_norm");
+        KAEL_CHECK(given->shape() == normalized && given->dtype() == x.dtype(),
+                   "layer_norm: a weight or bias of dtype "
+                       << name(given->dtype()) << " and shape " << to_string(given->shape())
                        << ", expected " << name(x.dtype()) << " and " << to_string(normalized));
         return given->reshape({width});
     };

@@ -12,6 +12,7 @@
 #include "kael/operators.h"
 
 #include "autograd/record.h"
+#include "tensor/defined.h"
 #include "tensor/layers.h"
 
 namespace kael {
@@ -88,7 +89,8 @@ void check_weight(const std::string& name, const std::optional<Tensor>& weight,
 }
 
 void check_scores(const std::string& name, const Tensor& scores, const Tensor& targets) {
-    KAEL_CHECK(scores.defined() && targets.defined(), name << ": an undefined tensor");
+    check_defined(scores, name);
+    check_defined(targets, name);
     KAEL_CHECK(scores.rank() > 0,
                name << ": scores without dimensions, expected [N, C, ...] or [C]");
 }
@@ -208,7 +210,8 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets, std::int64_t i
 }
 
 Tensor mse_loss(const Tensor& x, const Tensor& target, Reduction reduction) {
-    KAEL_CHECK(x.defined() && target.defined(), "mse_loss: an undefined tensor");
+    check_defined(x, "mse_loss");
+    check_defined(target, "mse_loss");
     KAEL_CHECK(x.shape() == target.shape(), "mse_loss: shapes " << to_string(x.shape()) << " and "
                                                                 << to_string(target.shape())
                                                                 << ", expected equal ones");

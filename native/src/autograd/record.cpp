@@ -8,6 +8,7 @@
 #include "kael/operators.h"
 
 #include "autograd/detection.h"
+#include "tensor/defined.h"
 
 namespace kael::autograd {
 
@@ -157,7 +158,7 @@ void record(std::string name, const Tensor& result, const std::vector<Tensor>& i
 
 void check_in_place(const std::string& operator_name, const Tensor& target,
                     const std::vector<Tensor>& others) {
-    KAEL_CHECK(target.defined(), operator_name << " into an undefined tensor");
+    check_defined(target, operator_name);
     if (!grad_enabled()) {
         return;
     }

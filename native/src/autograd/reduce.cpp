@@ -12,6 +12,7 @@
 #include "kael/operators.h"
 
 #include "autograd/record.h"
+#include "tensor/defined.h"
 #include "tensor/dimensions.h"
 
 namespace kael {
@@ -245,16 +246,18 @@ Tensor log_softmax(const Tensor& x, int dimension) {
 }
 
 Tensor sum_to_shape(const Tensor& x, const Shape& shape) {
+    check_defined(x, "sum_to_shape");
     KAEL_CHECK(x.rank() >= static_cast<int>(shape.size()),
                "sum_to_shape: the shape " << to_string(x.shape()) << " to " << to_string(shape)
-                                          << ", which has more dimensions");
+                                          << ", expected at most " << x.rank() << " dimensions");
     const std::size_t added = x.shape().size() - shape.size();
     Over over{{}, true};
     for (std::size_t i = 0; i < x.shape().size(); ++i) {
         const std::int64_t size = x.shape()[i];
         KAEL_CHECK(i < added || shape[i - added] == size || shape[i - added] == 1,
                    "sum_to_shape: the shape " << to_string(x.shape()) << " is no broadcast of "
-                                              << to_string(shape));
+                                              << to_string(shape)
+                                              << ", expected dimensions that are equal or 1");
         if (i < added || shape[i - added] != size) {
             over.dimensions.push_back(static_cast<int>(i));
         }

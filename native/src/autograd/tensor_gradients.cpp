@@ -7,6 +7,7 @@
 
 #include "autograd/accumulate.h"
 #include "autograd/state.h"
+#include "tensor/defined.h"
 
 namespace kael {
 
@@ -50,9 +51,10 @@ Edge Tensor::grad_fn() const {
 }
 
 Tensor& Tensor::set_requires_grad(bool wanted) {
-    KAEL_CHECK(defined(), "an undefined tensor");
+    check_defined(*this, "set_requires_grad");
     KAEL_CHECK(!wanted || is_floating_point(dtype()),
-               "a tensor of dtype " << name(dtype()) << " can need no gradient: only floats can");
+               "set_requires_grad: a tensor of dtype " << name(dtype())
+                                                       << " can need no gradient: only floats can");
     const Edge node = node_of(*this);
     KAEL_CHECK(wanted || node == nullptr,
                "the result of " << node->name()
@@ -69,19 +71,20 @@ Tensor Tensor::grad() const {
 }
 
 void Tensor::set_grad(const Tensor& gradient) {
-    KAEL_CHECK(defined(), "an undefined tensor");
+    check_defined(*this, "set_grad");
     if (gradient.defined()) {
         KAEL_CHECK(gradient.shape() == shape() && gradient.dtype() == dtype(),
                    "a gradient of shape " << to_string(gradient.shape()) << " and dtype "
                                           << name(gradient.dtype()) << " for a tensor of shape "
                                           << to_string(shape()) << " and dtype " << name(dtype()));
-        KAEL_CHECK(!gradient.is_same(*this), "a tensor as its own gradient");
+        KAEL_CHECK(!gradient.is_same(*this),
+                   "set_grad: a tensor as its own gradient, expected another one");
     }
     state_of(*this).gradient = gradient;
 }
 
 Tensor Tensor::detach() const {
-    KAEL_CHECK(defined(), "an undefined tensor");
+    check_defined(*this, "detach");
     return from_storage(storage(), dtype(), shape(), strides(), offset());
 }
 
@@ -92,7 +95,6 @@ void Tensor::backward() const {
 namespace autograd {
 
 State& state_of(const Tensor& tensor) {
-    KAEL_CHECK(tensor.defined(), "an undefined tensor");
     if (tensor.autograd_state() == nullptr) {
         tensor.set_autograd_state(std::make_shared<State>());
     }

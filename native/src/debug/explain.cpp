@@ -5,9 +5,9 @@
 
 #include "kael/autograd.h"
 #include "kael/debug.h"
-#include "kael/error.h"
 
 #include "io/json_writer.h"
+#include "tensor/defined.h"
 
 namespace kael {
 
@@ -48,7 +48,7 @@ void write(io::JsonWriter& json, const std::shared_ptr<Storage>& storage) {
 } // namespace
 
 std::string explain(const Tensor& tensor) {
-    KAEL_CHECK(tensor.defined(), "an undefined tensor");
+    check_defined(tensor, "explain");
     const Storage& storage = *tensor.storage();
     std::ostringstream text;
     text << "shape: " << to_string(tensor.shape()) << '\n'
@@ -70,7 +70,7 @@ std::string explain(const Tensor& tensor) {
 }
 
 std::string explain_json(const Tensor& tensor) {
-    KAEL_CHECK(tensor.defined(), "an undefined tensor");
+    check_defined(tensor, "explain");
     const autograd::Edge node = tensor.grad_fn();
     io::JsonWriter json;
     json.begin_object();

@@ -287,7 +287,9 @@ void check_weights(const Config& config, const Weights& weights) {
     Weights copy = weights; // of the handles
     for (const Slot& slot : slots_of(config, copy)) {
         const Tensor& tensor = *slot.tensor;
-        KAEL_CHECK(tensor.defined(), in_quotes(slot.name) << " is undefined");
+        KAEL_CHECK(tensor.defined(), in_quotes(slot.name)
+                                         << " is undefined, expected contiguous float32 "
+                                         << to_string(slot.shape));
         KAEL_CHECK(tensor.shape() == slot.shape && tensor.dtype() == DType::float32 &&
                        tensor.is_contiguous(),
                    in_quotes(slot.name)

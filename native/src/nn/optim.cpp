@@ -17,20 +17,22 @@ constexpr std::int64_t kGrain = 16384;
 // `what` is one of the tensors that a step works on beside `parameter`.
 void check_like(const Tensor& parameter, const Tensor& other, const char* what,
                 const std::string& step) {
-    KAEL_CHECK(other.defined(), step << ": no " << what);
+    KAEL_CHECK(other.defined(), step << ": no " << what << ", expected a tensor");
     KAEL_CHECK(other.shape() == parameter.shape() && other.dtype() == parameter.dtype(),
                step << ": the " << what << " is " << name(other.dtype()) << " "
                     << to_string(other.shape()) << ", the parameter " << name(parameter.dtype())
                     << " " << to_string(parameter.shape()));
-    KAEL_CHECK(other.is_contiguous(), step << ": the " << what << " is not contiguous");
+    KAEL_CHECK(other.is_contiguous(),
+               step << ": the " << what << " is not contiguous, expected a tensor without gaps");
 }
 
 void check_parameter(const Tensor& parameter, const std::string& step) {
-    KAEL_CHECK(parameter.defined(), step << ": no parameter");
+    KAEL_CHECK(parameter.defined(), step << ": no parameter, expected a tensor");
     KAEL_CHECK(parameter.dtype() == DType::float32 || parameter.dtype() == DType::float64,
                step << ": a parameter of dtype " << name(parameter.dtype())
                     << ", expected float32 or float64");
-    KAEL_CHECK(parameter.is_contiguous(), step << ": the parameter is not contiguous");
+    KAEL_CHECK(parameter.is_contiguous(),
+               step << ": the parameter is not contiguous, expected a tensor without gaps");
     KAEL_CHECK(
         !parameter.storage()->is_read_only(),
         step << ": the parameter's memory is read-only ("

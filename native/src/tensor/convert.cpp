@@ -10,6 +10,7 @@
 
 #include "base/half.h"
 #include "tensor/blocks.h"
+#include "tensor/defined.h"
 #include "tensor/forward_views.h"
 
 namespace kael {
@@ -146,7 +147,7 @@ void convert_elements(DType from, const std::byte* source, std::int64_t count, D
 }
 
 Tensor forward::to(const Tensor& x, DType dtype) {
-    KAEL_CHECK(x.defined(), "an undefined tensor");
+    check_defined(x, "to");
     if (dtype == x.dtype()) {
         return x;
     }

@@ -5,10 +5,12 @@
 
 #include "kael/error.h"
 
+#include "tensor/defined.h"
+
 namespace kael {
 
 int wrap_dimension(const Tensor& x, int dimension, const std::string& name) {
-    KAEL_CHECK(x.defined(), name << ": an undefined tensor");
+    check_defined(x, name);
     const int rank = std::max(x.rank(), 1);
     KAEL_CHECK(dimension >= -rank && dimension < rank,
                name << ": dimension " << dimension << " of a tensor of shape "
@@ -27,7 +29,7 @@ std::vector<int> wrap_dimensions(const Tensor& x, const std::vector<int>& dimens
     const auto twice = std::adjacent_find(wrapped.begin(), wrapped.end());
     KAEL_CHECK(twice == wrapped.end(), name << ": dimension " << *twice << " is named twice");
     if (dimensions.empty()) {
-        KAEL_CHECK(x.defined(), name << ": an undefined tensor");
+        check_defined(x, name);
         wrapped.resize(static_cast<std::size_t>(x.rank()));
         std::iota(wrapped.begin(), wrapped.end(), 0);
     } else if (x.rank() == 0) {

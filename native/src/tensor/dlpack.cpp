@@ -10,6 +10,7 @@
 #include "kael/error.h"
 
 #include "base/checked_arithmetic.h"
+#include "tensor/defined.h"
 
 namespace kael::dlpack {
 
@@ -140,7 +141,7 @@ Tensor adopt_view(const View& view, std::shared_ptr<const void> owner, bool read
 } // namespace
 
 Managed* share(const Tensor& tensor) {
-    KAEL_CHECK(tensor.defined(), "to_dlpack: an undefined tensor");
+    check_defined(tensor, "to_dlpack");
     KAEL_CHECK(!tensor.storage()->is_read_only(),
                "to_dlpack: the tensor's memory is read-only, which DLPack before version 1 cannot "
                "say: share a copy");
@@ -148,7 +149,7 @@ Managed* share(const Tensor& tensor) {
 }
 
 ManagedVersioned* share_versioned(const Tensor& tensor, bool is_copied) {
-    KAEL_CHECK(tensor.defined(), "to_dlpack: an undefined tensor");
+    check_defined(tensor, "to_dlpack");
     ManagedVersioned& managed = (new Shared<ManagedVersioned>(tensor))->managed;
     managed.version = kVersion;
     managed.flags = (tensor.storage()->is_read_only() ? kReadOnly : 0) | (is_copied ? kCopied : 0);

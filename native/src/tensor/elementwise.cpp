@@ -10,6 +10,7 @@
 #include "kael/threads.h"
 
 #include "tensor/blocks.h"
+#include "tensor/defined.h"
 #include "tensor/elementwise_kernels.h"
 #include "tensor/forward_views.h"
 #include "tensor/layout.h"
@@ -166,8 +167,9 @@ void run(const Computation& plan, const std::vector<Input>& inputs, const Tensor
 Shape result_shape(std::span<const Operand> operands, const std::string& name) {
     std::vector<Shape> shapes;
     for (const Operand& operand : operands) {
-        KAEL_CHECK(operand.is_number() || operand.tensor().defined(),
-                   name << ": an undefined tensor");
+        if (!operand.is_number()) {
+            check_defined(operand.tensor(), name);
+        }
         shapes.push_back(operand.shape());
     }
     return broadcast_shapes(shapes, name);

@@ -2,14 +2,16 @@
 // whose declarations describe them.
 #pragma once
 
+#include <string_view>
 #include <vector>
 
 #include "kael/tensor.h"
 
 namespace kael {
 
-// A dimension that `x` must have, counted from 0. Negative ones count from the end.
-[[nodiscard]] int existing_dimension(const Tensor& x, int dimension);
+// A dimension that `x` must have, counted from 0. Negative ones count from the end. `name` is the
+// operator's, for the error.
+[[nodiscard]] int existing_dimension(const Tensor& x, int dimension, std::string_view name);
 
 namespace forward {
 

@@ -10,6 +10,7 @@
 #include "kael/threads.h"
 
 #include "tensor/blocks.h"
+#include "tensor/defined.h"
 #include "tensor/dimensions.h"
 #include "tensor/forward_views.h"
 #include "tensor/overlap.h"
@@ -22,14 +23,14 @@ namespace {
 constexpr std::int64_t kGrain = 8192;
 
 void check_index(const std::string& name, const Tensor& index) {
-    KAEL_CHECK(index.defined(), name << ": an undefined tensor");
+    check_defined(index, name);
     KAEL_CHECK(index.dtype() == DType::int64,
                name << ": an index of dtype " << kael::name(index.dtype()) << ", expected int64");
 }
 
 void check_source(const std::string& name, const Tensor& x, const Tensor& source,
                   const Shape& shape) {
-    KAEL_CHECK(source.defined(), name << ": an undefined tensor");
+    check_defined(source, name);
     KAEL_CHECK(source.dtype() == x.dtype() && x.dtype() != DType::boolean,
                name << ": tensors of dtype " << kael::name(x.dtype()) << " and "
                     << kael::name(source.dtype()) << ", expected numbers of one dtype");
@@ -154,7 +155,7 @@ void check_gather_shapes(const std::string& name, const Tensor& x, int dimension
 Tensor scattered_values(const Tensor& x, const Tensor& index, const Operand& source) {
     if (!source.is_number()) {
         const Tensor& tensor = source.tensor();
-        KAEL_CHECK(tensor.defined(), "scatter: an undefined tensor");
+        check_defined(tensor, "scatter");
         KAEL_CHECK(tensor.dtype() == x.dtype(), "scatter: tensors of dtype "
                                                     << kael::name(x.dtype()) << " and "
                                                     << kael::name(tensor.dtype())
@@ -183,7 +184,7 @@ Tensor cat(const std::vector<Tensor>& tensors, int dimension) {
     KAEL_CHECK(!shape.empty(), "cat: tensors without dimensions: use stack");
     shape[place] = 0;
     for (const Tensor& tensor : tensors) {
-        KAEL_CHECK(tensor.defined(), "cat: an undefined tensor");
+        check_defined(tensor, "cat");
         Shape rest = tensor.shape();
         if (rest.size() == shape.size()) {
             rest[place] = shape[place];
@@ -343,7 +344,7 @@ Tensor& scatter_(Tensor& x, int dimension, const Tensor& index, const Operand& s
 }
 
 Tensor nonzero(const Tensor& x) {
-    KAEL_CHECK(x.defined(), "nonzero: an undefined tensor");
+    check_defined(x, "nonzero");
     const Tensor found = contiguous(to(x, DType::boolean));
     const std::uint8_t* const values = found.data<std::uint8_t>();
     const std::int64_t count = std::count_if(values, values + found.numel(),

@@ -8,6 +8,7 @@
 #include "kael/threads.h"
 
 #include "kernels/cpu/kernels.h"
+#include "tensor/defined.h"
 
 namespace kael::forward {
 
@@ -173,7 +174,8 @@ DType compute_type(DType dtype) {
 }
 
 void check_operands(const Tensor& a, const Tensor& b) {
-    KAEL_CHECK(a.defined() && b.defined(), "matmul: an undefined tensor");
+    check_defined(a, "matmul");
+    check_defined(b, "matmul");
     KAEL_CHECK(a.dtype() == b.dtype() && a.dtype() != DType::boolean,
                "matmul: operands of dtype " << name(a.dtype()) << " and " << name(b.dtype())
                                             << ", expected numbers of one dtype");

@@ -9,6 +9,7 @@
 #include "kael/promotion.h"
 
 #include "tensor/blocks.h"
+#include "tensor/defined.h"
 #include "tensor/dimensions.h"
 #include "tensor/forward_views.h"
 #include "tensor/overlap.h"
@@ -114,7 +115,7 @@ Tensor Places::joined(const Shape& whole) const {
 
 Places find_places(const Tensor& x, const std::vector<int>& dimensions,
                    const std::vector<Tensor>& indices, const std::string& name) {
-    KAEL_CHECK(x.defined(), name << ": an undefined tensor");
+    check_defined(x, name);
     KAEL_CHECK(!indices.empty() && indices.size() == dimensions.size(),
                name << ": " << indices.size() << " indices for " << dimensions.size()
                     << " dimensions, expected one or more, and as many");
@@ -127,7 +128,7 @@ Places find_places(const Tensor& x, const std::vector<int>& dimensions,
     };
     for (std::size_t i = 0; i < indices.size(); ++i) {
         const Tensor& index = indices[i];
-        KAEL_CHECK(index.defined(), name << ": an undefined index");
+        check_defined(index, name);
         KAEL_CHECK(x.rank() > 0, name << ": an index for a tensor without dimensions");
         const int dimension = wrap_dimension(x, dimensions[i], name);
         KAEL_CHECK(places.dimensions.empty() || dimension > places.dimensions.back(),

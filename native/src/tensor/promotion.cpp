@@ -89,7 +89,7 @@ DType result_type(std::span<const Operand> operands) {
         group = group.has_value() ? promote(*group, operand.dtype()) : operand.dtype();
     }
     const std::optional<DType> result = prefer(groups[0], prefer(groups[1], groups[2]));
-    KAEL_CHECK_AS(ErrorCode::internal, result.has_value(), "the dtype of no operands");
+    KAEL_CHECK(result.has_value(), "result_type: no operands, expected at least one");
     return *result;
 }
 

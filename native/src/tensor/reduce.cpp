@@ -10,6 +10,7 @@
 #include "kael/threads.h"
 
 #include "tensor/blocks.h"
+#include "tensor/defined.h"
 #include "tensor/dimensions.h"
 #include "tensor/reductions.h"
 
@@ -218,7 +219,7 @@ Tensor reduce_as(const std::string& name, const Tensor& x, const Over& over, DTy
 template <typename Make>
 Tensor reduce_floats(const std::string& name, const Tensor& x, const Over& over, DType result,
                      Make&& make) {
-    KAEL_CHECK(x.defined(), name << ": an undefined tensor");
+    check_defined(x, name);
     KAEL_CHECK(is_floating_point(x.dtype()), name << ": a tensor of dtype " << kael::name(x.dtype())
                                                   << ", expected a floating-point one");
     return x.dtype() == DType::float64 ? reduce_as<double>(name, x, over, result, make(double{}))
@@ -229,7 +230,7 @@ Tensor reduce_floats(const std::string& name, const Tensor& x, const Over& over,
 template <typename Make>
 Tensor reduce(const std::string& name, const Tensor& x, const Over& over, DType result,
               Make&& make) {
-    KAEL_CHECK(x.defined(), name << ": an undefined tensor");
+    check_defined(x, name);
     return is_floating_point(x.dtype())
                ? reduce_floats(name, x, over, result, make)
                : reduce_as<std::int64_t>(name, x, over, result, make(std::int64_t{}));
@@ -306,7 +307,7 @@ Tensor norm(const Tensor& x, double p, const Over& over) {
 }
 
 Tensor logsumexp(const Tensor& x, const Over& over) {
-    KAEL_CHECK(x.defined(), "logsumexp: an undefined tensor");
+    check_defined(x, "logsumexp");
     const Tensor floats = is_floating_point(x.dtype()) ? x : x.to(kDefaultFloat);
     return reduce_floats("logsumexp", floats, over, floats.dtype(),
                          [](auto zero) { return reductions::LogSumExp<decltype(zero)>{}; });

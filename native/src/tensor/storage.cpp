@@ -17,9 +17,11 @@ std::shared_ptr<Storage> Storage::allocate(std::int64_t bytes) {
 std::shared_ptr<Storage> Storage::borrow(std::byte* data, std::int64_t bytes,
                                          std::shared_ptr<const void> owner, bool read_only,
                                          std::string origin, std::optional<File> file) {
-    KAEL_CHECK(bytes >= 0, "a storage of " << bytes << " bytes, expected 0 or more");
-    KAEL_CHECK(data != nullptr || bytes == 0, "a storage of " << bytes << " bytes without memory");
-    KAEL_CHECK(owner != nullptr, "borrowed memory without an owner to keep it alive");
+    KAEL_CHECK(bytes >= 0, "borrow: a storage of " << bytes << " bytes, expected 0 or more");
+    KAEL_CHECK(data != nullptr || bytes == 0,
+               "borrow: a storage of " << bytes << " bytes without memory");
+    KAEL_CHECK(owner != nullptr,
+               "borrow: memory without an owner, expected one that keeps it alive");
     const std::shared_ptr<Storage> storage(new Storage);
     storage->data_ = data;
     storage->byte_count_ = bytes;

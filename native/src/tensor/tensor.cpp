@@ -9,6 +9,7 @@
 #include "kael/error.h"
 
 #include "base/checked_arithmetic.h"
+#include "tensor/defined.h"
 #include "tensor/forward_views.h"
 #include "tensor/layout.h"
 
@@ -158,7 +159,7 @@ Tensor Tensor::from_derived(std::shared_ptr<Storage> storage, DType dtype, Shape
 }
 
 std::int64_t Tensor::size(int dimension) const {
-    return body_->shape[static_cast<std::size_t>(existing_dimension(*this, dimension))];
+    return body_->shape[static_cast<std::size_t>(existing_dimension(*this, dimension, "size"))];
 }
 
 bool Tensor::is_contiguous() const noexcept {
@@ -179,8 +180,12 @@ const std::byte* Tensor::data_ptr_raw() const noexcept {
     return defined() ? body_->storage->data() + body_->offset * item_size(body_->dtype) : nullptr;
 }
 
+void check_defined(const Tensor& x, std::string_view name) {
+    KAEL_CHECK(x.defined(), name << ": an undefined tensor, expected a defined one");
+}
+
 Tensor forward::clone(const Tensor& x) {
-    KAEL_CHECK(x.defined(), "an undefined tensor");
+    check_defined(x, "clone");
     const Tensor copy = Tensor::empty(x.shape(), x.dtype());
     copy_strided(x.data_ptr_raw(), x.shape(), x.strides(), item_size(x.dtype()),
                  copy.storage()->data());
@@ -188,7 +193,7 @@ Tensor forward::clone(const Tensor& x) {
 }
 
 void Tensor::check_type(bool matches) const {
-    KAEL_CHECK(defined(), "an undefined tensor");
+    check_defined(*this, "data");
     KAEL_CHECK(matches, "a tensor of dtype " << name(body_->dtype) << " read as another type");
 }
 

@@ -7,6 +7,7 @@
 #include "kael/tensor.h"
 
 #include "base/checked_arithmetic.h"
+#include "tensor/defined.h"
 #include "tensor/dimensions.h"
 #include "tensor/forward_views.h"
 #include "tensor/layout.h"
@@ -20,45 +21,47 @@ std::size_t at(int dimension) {
 }
 
 // Replaces the one -1 of `shape` by what `numel` leaves for it.
-Shape complete(Shape shape, const Tensor& tensor) {
+Shape complete(Shape shape, const Tensor& tensor, std::string_view name) {
     const auto unknown = std::find(shape.begin(), shape.end(), -1);
     if (unknown == shape.end()) {
         return shape;
     }
     KAEL_CHECK(std::find(unknown + 1, shape.end(), -1) == shape.end(),
-               "the shape " << to_string(shape) << " has more than one -1");
+               name << ": the shape " << to_string(shape) << " has more than one -1");
     *unknown = 1;
     const std::int64_t known = element_count(shape);
     *unknown = -1;
-    KAEL_CHECK(known != 0, "the -1 in the shape " << to_string(shape)
-                                                  << " could be anything beside a dimension of 0");
+    KAEL_CHECK(known != 0, name << ": the -1 in the shape " << to_string(shape)
+                                << " could be anything beside a dimension of 0");
     KAEL_CHECK(tensor.numel() % known == 0,
-               "the shape " << to_string(shape) << " does not divide the " << tensor.numel()
-                            << " elements of shape " << to_string(tensor.shape()));
+               name << ": the shape " << to_string(shape) << " does not divide the "
+                    << tensor.numel() << " elements of shape " << to_string(tensor.shape()));
     *unknown = tensor.numel() / known;
     return shape;
 }
 
 // `shape` without -1, with as many elements as `tensor`.
-Shape complete_and_check(const Shape& shape, const Tensor& tensor) {
-    KAEL_CHECK(tensor.defined(), "an undefined tensor");
-    const Shape target = complete(shape, tensor);
+Shape complete_and_check(const Shape& shape, const Tensor& tensor, std::string_view name) {
+    check_defined(tensor, name);
+    const Shape target = complete(shape, tensor, name);
     const std::int64_t count = byte_count(target, tensor.dtype()) / item_size(tensor.dtype());
-    KAEL_CHECK(count == tensor.numel(), "the shape " << to_string(target) << " has " << count
-                                                     << " elements, the tensor of shape "
-                                                     << to_string(tensor.shape()) << " has "
-                                                     << tensor.numel());
+    KAEL_CHECK(count == tensor.numel(), name << ": the shape " << to_string(target) << " has "
+                                             << count << " elements, the tensor of shape "
+                                             << to_string(tensor.shape()) << " has "
+                                             << tensor.numel());
     return target;
 }
 
 } // namespace
 
-int existing_dimension(const Tensor& x, int dimension) {
-    KAEL_CHECK(x.defined(), "an undefined tensor");
-    KAEL_CHECK(x.rank() > 0, "dimension " << dimension << " of a tensor without dimensions");
+int existing_dimension(const Tensor& x, int dimension, std::string_view name) {
+    check_defined(x, name);
+    KAEL_CHECK(x.rank() > 0,
+               name << ": dimension " << dimension << " of a tensor without dimensions");
     KAEL_CHECK(dimension >= -x.rank() && dimension < x.rank(),
-               "dimension " << dimension << " of a tensor of shape " << to_string(x.shape())
-                            << ", expected " << -x.rank() << " to " << x.rank() - 1);
+               name << ": dimension " << dimension << " of a tensor of shape "
+                    << to_string(x.shape()) << ", expected " << -x.rank() << " to "
+                    << x.rank() - 1);
     return dimension < 0 ? dimension + x.rank() : dimension;
 }
 
@@ -91,16 +94,17 @@ Tensor transpose(const Tensor& x, int first, int second) {
 }
 
 Tensor permute(const Tensor& x, const std::vector<int>& dimensions) {
-    KAEL_CHECK(x.defined(), "an undefined tensor");
-    KAEL_CHECK(dimensions.size() == x.shape().size(),
-               "a permutation of " << dimensions.size() << " dimensions for a tensor of shape "
-                                   << to_string(x.shape()));
+    check_defined(x, "permute");
+    KAEL_CHECK(dimensions.size() == x.shape().size(), "permute: a permutation of "
+                                                          << dimensions.size()
+                                                          << " dimensions for a tensor of shape "
+                                                          << to_string(x.shape()));
     Shape shape;
     Shape strides;
     std::vector<bool> seen(x.shape().size(), false);
     for (const int dimension : dimensions) {
-        const std::size_t source = at(existing_dimension(x, dimension));
-        KAEL_CHECK(!seen[source], "dimension " << dimension << " twice in a permutation");
+        const std::size_t source = at(existing_dimension(x, dimension, "permute"));
+        KAEL_CHECK(!seen[source], "permute: dimension " << dimension << " twice in a permutation");
         seen[source] = true;
         shape.push_back(x.shape()[source]);
         strides.push_back(x.strides()[source]);
@@ -110,8 +114,8 @@ Tensor permute(const Tensor& x, const std::vector<int>& dimensions) {
 
 Tensor slice(const Tensor& x, int dimension, std::int64_t start, std::int64_t end,
              std::int64_t step) {
-    const std::size_t sliced = at(existing_dimension(x, dimension));
-    KAEL_CHECK(step >= 1, "a slice with step " << step << ", expected 1 or more");
+    const std::size_t sliced = at(existing_dimension(x, dimension, "slice"));
+    KAEL_CHECK(step >= 1, "slice: a step of " << step << ", expected 1 or more");
     const std::int64_t size = x.shape()[sliced];
     const auto clamp = [size](std::int64_t index) {
         return std::clamp<std::int64_t>(index < 0 ? index + size : index, 0, size);
@@ -129,11 +133,11 @@ Tensor slice(const Tensor& x, int dimension, std::int64_t start, std::int64_t en
 }
 
 Tensor select(const Tensor& x, int dimension, std::int64_t index) {
-    const std::size_t selected = at(existing_dimension(x, dimension));
+    const std::size_t selected = at(existing_dimension(x, dimension, "select"));
     const std::int64_t size = x.shape()[selected];
-    KAEL_CHECK(index >= -size && index < size, "index " << index << " of dimension " << selected
-                                                        << " of a tensor of shape "
-                                                        << to_string(x.shape()));
+    KAEL_CHECK(index >= -size && index < size,
+               "select: index " << index << " of dimension " << selected << " of a tensor of shape "
+                                << to_string(x.shape()));
     const std::int64_t position = index < 0 ? index + size : index;
     Shape shape = x.shape();
     Shape strides = x.strides();
@@ -145,12 +149,13 @@ Tensor select(const Tensor& x, int dimension, std::int64_t index) {
 }
 
 Tensor unsqueeze(const Tensor& x, int dimension) {
-    KAEL_CHECK(x.defined(), "an undefined tensor");
-    KAEL_CHECK(x.rank() < kMaxRank, "a new dimension for a tensor that has " << kMaxRank);
+    check_defined(x, "unsqueeze");
+    KAEL_CHECK(x.rank() < kMaxRank, "unsqueeze: a new dimension for a tensor that has "
+                                        << kMaxRank << ", the most allowed");
     KAEL_CHECK(dimension >= -x.rank() - 1 && dimension <= x.rank(),
-               "a new dimension at " << dimension << " of a tensor of shape "
-                                     << to_string(x.shape()) << ", expected " << -x.rank() - 1
-                                     << " to " << x.rank());
+               "unsqueeze: a new dimension at " << dimension << " of a tensor of shape "
+                                                << to_string(x.shape()) << ", expected "
+                                                << -x.rank() - 1 << " to " << x.rank());
     const std::size_t place = at(dimension < 0 ? dimension + x.rank() + 1 : dimension);
     const std::int64_t stride =
         place < x.shape().size() ? x.shape()[place] * x.strides()[place] : 1;
@@ -167,10 +172,11 @@ Tensor squeeze(const Tensor& x, int dimension) {
 }
 
 Tensor expand(const Tensor& x, const Shape& shape) {
-    KAEL_CHECK(x.defined(), "an undefined tensor");
-    KAEL_CHECK(shape.size() >= x.shape().size(),
-               "cannot expand the shape " << to_string(x.shape()) << " to " << to_string(shape)
-                                          << ": it has fewer dimensions");
+    check_defined(x, "expand");
+    KAEL_CHECK(shape.size() >= x.shape().size(), "expand: cannot expand the shape "
+                                                     << to_string(x.shape()) << " to "
+                                                     << to_string(shape)
+                                                     << ": it has fewer dimensions");
     const std::size_t added = shape.size() - x.shape().size();
     Shape target = shape;
     Shape strides(shape.size(), 0);
@@ -178,9 +184,9 @@ Tensor expand(const Tensor& x, const Shape& shape) {
         std::int64_t& size = target[added + i];
         size = size == -1 ? x.shape()[i] : size;
         KAEL_CHECK(size == x.shape()[i] || x.shape()[i] == 1,
-                   "cannot expand the shape " << to_string(x.shape()) << " to " << to_string(shape)
-                                              << ": dimension " << i << " has " << x.shape()[i]
-                                              << " elements, expected 1 or " << size);
+                   "expand: cannot expand the shape "
+                       << to_string(x.shape()) << " to " << to_string(shape) << ": dimension " << i
+                       << " has " << x.shape()[i] << " elements, expected 1 or " << size);
         strides[added + i] = size == x.shape()[i] ? x.strides()[i] : 0;
     }
     static_cast<void>(byte_count(target, x.dtype())); // must fit
@@ -188,8 +194,8 @@ Tensor expand(const Tensor& x, const Shape& shape) {
 }
 
 Tensor diagonal(const Tensor& x, std::int64_t offset, int first, int second) {
-    const std::size_t a = at(existing_dimension(x, first));
-    const std::size_t b = at(existing_dimension(x, second));
+    const std::size_t a = at(existing_dimension(x, first, "diagonal"));
+    const std::size_t b = at(existing_dimension(x, second, "diagonal"));
     KAEL_CHECK(a != b, "diagonal: dimension " << a << " twice");
     const std::int64_t rows = x.shape()[a];
     const std::int64_t columns = x.shape()[b];
@@ -212,9 +218,9 @@ Tensor diagonal(const Tensor& x, std::int64_t offset, int first, int second) {
 }
 
 Tensor view(const Tensor& x, const Shape& shape) {
-    Shape target = complete_and_check(shape, x);
+    Shape target = complete_and_check(shape, x, "view");
     std::optional<Shape> strides = view_strides(x.shape(), x.strides(), target);
-    KAEL_CHECK(strides.has_value(), "no view of shape "
+    KAEL_CHECK(strides.has_value(), "view: no view of shape "
                                         << to_string(target) << " of a tensor of shape "
                                         << to_string(x.shape()) << " and strides "
                                         << to_string(x.strides()) << ": use reshape, which copies");
@@ -222,7 +228,7 @@ Tensor view(const Tensor& x, const Shape& shape) {
 }
 
 Tensor reshape(const Tensor& x, const Shape& shape) {
-    Shape target = complete_and_check(shape, x);
+    Shape target = complete_and_check(shape, x, "reshape");
     std::optional<Shape> strides = view_strides(x.shape(), x.strides(), target);
     if (!strides.has_value()) {
         return view(clone(x), target);

@@ -10,6 +10,7 @@
 #include "kael/autograd.h"
 #include "kael/operators.h"
 
+#include "autograd/record.h"
 #include "message_of.h"
 
 namespace kael {
@@ -93,9 +94,30 @@ TEST(Backward, NeedsAGradientForMoreThanOneElement) {
     autograd::backward({y}, {constant({10, 100}, {2})});
     EXPECT_EQ(values_of(x.grad()), (Values{30, 300}));
     EXPECT_EQ(message_of([&] { autograd::backward({y}, {constant({1}, {1})}); }),
-              "a gradient of shape [1] for a root of shape [2]");
+              "backward: a gradient of shape [1] for a root of shape [2], expected the same shape");
+    EXPECT_EQ(
+        message_of([&] { autograd::backward({y}, {Tensor::zeros({2}, DType::float64)}); }),
+        "backward: a gradient of dtype float64 for a root of dtype float32, expected the same "
+        "dtype");
+    EXPECT_EQ(message_of([&] { autograd::backward({y}, {y, y}); }),
+              "backward: 2 gradients for 1 roots, expected none or as many");
     EXPECT_EQ(message_of([&] { sum(constant({1}, {1})).backward(); }),
               "root 0 of 1 needs no gradient");
+}
+
+TEST(Backward, NeedsAGradientForEveryInputOfANode) {
+    const Tensor x = leaf({1});
+    const Tensor y = constant({2}, {1});
+    autograd::record("WrongBackward", y, {x}, {},
+                     [](const autograd::Backward&) { return autograd::GradientList(2); });
+    EXPECT_EQ(message_of([&] { y.backward(); }, ErrorCode::internal),
+              "WrongBackward gave 2 gradients for 1 inputs");
+}
+
+TEST(Gradient, IsAnotherTensorThanTheOneThatHasIt) {
+    Tensor x = leaf({1});
+    EXPECT_EQ(message_of([&] { x.set_grad(x); }),
+              "set_grad: a tensor as its own gradient, expected another one");
 }
 
 TEST(Backward, FreesWhatItSavedUnlessAskedToKeepIt) {
@@ -269,7 +291,7 @@ TEST(Hooks, SeeAndReplaceTheGradient) {
 TEST(RequiresGrad, IsForFloatsAndLeaves) {
     Tensor integers = Tensor::zeros({2}, DType::int64);
     EXPECT_EQ(message_of([&] { integers.set_requires_grad(true); }),
-              "a tensor of dtype int64 can need no gradient: only floats can");
+              "set_requires_grad: a tensor of dtype int64 can need no gradient: only floats can");
     Tensor y = leaf({1}) * 2.0;
     EXPECT_EQ(
         message_of([&] { y.set_requires_grad(false); }),

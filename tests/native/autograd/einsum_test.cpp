@@ -66,7 +66,7 @@ TEST(Einsum, NamesTheOperandThatDoesNotFit) {
               "einsum: the subscript 'j' has size 3 in operand 1 and 2 in operand 2, expected "
               "equal sizes or 1");
     EXPECT_EQ(message_of([&] { return kael::einsum("ij", {Tensor()}); }),
-              "einsum: an undefined tensor");
+              "einsum: an undefined tensor, expected a defined one");
     EXPECT_EQ(message_of([&] { return kael::einsum("", {}); }),
               "einsum: the equation \"\" is for 1 operands, given 0");
 }

@@ -14,6 +14,7 @@
 
 #include "base/input_file.h"
 #include "base/mapped_file.h"
+#include "message_of.h"
 #include "temporary_folder.h"
 
 namespace {
@@ -21,6 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 using kael::ErrorCode;
 using kael::MappedFile;
+using kael::test::message_of;
 
 std::string_view text(const std::shared_ptr<const MappedFile>& file) {
     return {reinterpret_cast<const char*>(file->bytes().data()), file->bytes().size()};
@@ -125,6 +127,28 @@ TEST_F(MappedFiles, AFileCutAfterItWasOpenedIsAnErrorNotAShortRead) {
     EXPECT_THROW(file.read(0, buffer), kael::Error);
     file.read(100, std::span(buffer).first(500));
     EXPECT_EQ(buffer[499], std::byte{'x'});
+}
+
+// The files of /sys are regular and have a size, but no memory to map.
+TEST_F(MappedFiles, AFileThatHasNoMemoryIsRefused) {
+    const fs::path path = "/sys/kernel/mm/transparent_hugepage/enabled";
+    if (!fs::exists(path)) {
+        GTEST_SKIP() << "there is no " << path << " on this system";
+    }
+    EXPECT_EQ(message_of([&] { static_cast<void>(MappedFile::open(path)); }, ErrorCode::io_error),
+              "cannot map " + path.string() + " (4096 bytes): No such device");
+}
+
+// Nothing is mapped at the first address of a process.
+TEST_F(MappedFiles, AByteThatCannotBeReadIsNamed) {
+    const fs::path path = "/proc/self/mem";
+    if (!fs::exists(path)) {
+        GTEST_SKIP() << "there is no " << path << " on this system";
+    }
+    const kael::InputFile file(path);
+    std::byte buffer[1];
+    EXPECT_EQ(message_of([&] { file.read(0, buffer); }, ErrorCode::io_error),
+              "cannot read /proc/self/mem at byte 0: Input/output error");
 }
 
 TEST_F(MappedFiles, NoDescriptorStaysOpen) {

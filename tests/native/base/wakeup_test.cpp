@@ -1,12 +1,16 @@
 #include <poll.h>
+#include <string>
+#include <sys/resource.h>
 
 #include <gtest/gtest.h>
 
 #include "base/wakeup.h"
+#include "message_of.h"
 
 namespace {
 
 using kael::Wakeup;
+using kael::test::message_of;
 
 bool readable(int descriptor) {
     pollfd watched{descriptor, POLLIN, 0};
@@ -36,6 +40,17 @@ TEST_P(WakeupTest, NeverBlocksHoweverOftenItIsCalled) {
     EXPECT_TRUE(readable(wakeup.descriptor()));
     wakeup.clear();
     EXPECT_FALSE(readable(wakeup.descriptor()));
+}
+
+TEST_P(WakeupTest, WithoutADescriptorLeftItSaysSo) {
+    rlimit saved = {};
+    ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &saved), 0);
+    const rlimit none = {0, saved.rlim_max};
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+    const std::string message =
+        message_of([] { const Wakeup wakeup(GetParam()); }, kael::ErrorCode::io_error);
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &saved), 0);
+    EXPECT_TRUE(message.ends_with(" to wake the event loop with: Too many open files")) << message;
 }
 
 INSTANTIATE_TEST_SUITE_P(Mechanisms, WakeupTest,

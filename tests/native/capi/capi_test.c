@@ -22,6 +22,11 @@ static int failures = 0;
 
 #define CHECK_OK(call) CHECK((call) == KAEL_OK)
 #define CHECK_REFUSED(call) CHECK((call) == KAEL_INVALID_ARGUMENT)
+#define CHECK_REFUSED_SAYING(call, text)                                                           \
+    do {                                                                                           \
+        CHECK_REFUSED(call);                                                                       \
+        CHECK(strstr(kael_last_error_message(NULL), text) != NULL);                                \
+    } while (0)
 
 enum { kVocabulary = 16, kPositions = 8 };
 
@@ -212,6 +217,98 @@ static void operators(void) {
     CHECK_REFUSED(kael_operator_name(-1, &name, &length));
     CHECK_REFUSED(kael_operator_name(0, NULL, &length));
     CHECK_REFUSED(kael_operator_name(0, &name, NULL));
+}
+
+static void gradients(void) {
+    const float number = 3;
+    kael_tensor* x = NULL;
+    CHECK_OK(kael_tensor_from_bytes(KAEL_FLOAT32, NULL, 0, &number, 4, &x));
+    CHECK_OK(kael_tensor_set_requires_grad(x, 1));
+    kael_argument arguments[1] = {tensor_argument(x)};
+    kael_tensor* y = NULL;
+    int64_t count = 0;
+    CHECK_OK(kael_apply("square", 6, arguments, 1, &y, 1, &count));
+
+    kael_tensor* nothing[1] = {NULL};
+    kael_tensor* found = NULL;
+    CHECK_REFUSED_SAYING(kael_backward(&y, NULL, -1, 0),
+                         "the count of the argument roots is -1, expected 0 or more");
+    CHECK_REFUSED_SAYING(kael_backward(NULL, NULL, 1, 0), "the argument roots is null");
+    CHECK_REFUSED_SAYING(kael_backward(nothing, NULL, 1, 0),
+                         "entry 0 of the argument roots is null");
+    CHECK_REFUSED_SAYING(kael_backward(&y, NULL, 1, KAEL_ALLOW_UNUSED),
+                         "the flags are 4, expected some of 3");
+    CHECK_REFUSED_SAYING(kael_grad(&y, NULL, 1, &x, 1, 0, NULL), "the argument results is null");
+    CHECK_REFUSED_SAYING(kael_grad(&y, NULL, 1, nothing, 1, 0, &found),
+                         "entry 0 of the argument inputs is null");
+    CHECK_OK(kael_grad(&y, nothing, 1, &x, 1, 0, &found));
+    kael_tensor_info info = {0};
+    info.struct_size = (int64_t)sizeof info;
+    CHECK_OK(kael_tensor_describe(found, &info));
+    CHECK(*(const float*)info.data == 6.0F);
+    kael_tensor_free(found);
+
+    const char* text = NULL;
+    int64_t length = 0;
+    CHECK_REFUSED_SAYING(kael_tensor_grad_fn(y, NULL, &length), "the pointer to the text is null");
+    CHECK_REFUSED_SAYING(kael_tensor_grad_fn(y, &text, NULL),
+                         "the pointer to the length of the text is null");
+    CHECK_OK(kael_tensor_grad_fn(y, &text, &length));
+    CHECK(length == (int64_t)strlen("SquareBackward") && strcmp(text, "SquareBackward") == 0);
+
+    kael_node* node = NULL;
+    CHECK_OK(kael_tensor_node(y, &node));
+    CHECK_REFUSED_SAYING(kael_node_next(node, NULL, 1, &count), "the argument next is null");
+    kael_node_free(node);
+    kael_tensor_free(x);
+    kael_tensor_free(y);
+}
+
+static int32_t fail_to_name(char* text, int64_t capacity, int64_t* length, void* user_data) {
+    (void)text;
+    (void)capacity;
+    (void)length;
+    (void)user_data;
+    return 7;
+}
+
+static int32_t name_too_much(char* text, int64_t capacity, int64_t* length, void* user_data) {
+    (void)text;
+    (void)user_data;
+    *length = capacity + 1;
+    return 0;
+}
+
+static void call_sites(void) {
+    const float number = 3;
+    kael_tensor* x = NULL;
+    CHECK_OK(kael_tensor_from_bytes(KAEL_FLOAT32, NULL, 0, &number, 4, &x));
+    CHECK_OK(kael_tensor_set_requires_grad(x, 1));
+    kael_argument arguments[1] = {tensor_argument(x)};
+    kael_tensor* y = NULL;
+    int64_t count = 0;
+
+    CHECK_REFUSED_SAYING(kael_set_anomaly_detection(KAEL_CHECK_FORWARD),
+                         "expected 0, or 1, 2 or both");
+    CHECK_OK(kael_set_anomaly_detection(KAEL_FIND_NAN));
+    CHECK_OK(kael_set_call_site(fail_to_name, NULL));
+    CHECK(kael_apply("square", 6, arguments, 1, &y, 1, &count) == KAEL_CALLBACK_FAILED);
+    CHECK(strstr(kael_last_error_message(NULL), "answered 7, expected 0") != NULL);
+    CHECK_OK(kael_set_call_site(name_too_much, NULL));
+    CHECK_REFUSED_SAYING(kael_apply("square", 6, arguments, 1, &y, 1, &count),
+                         "wrote 4097 bytes, expected at most 4096");
+    CHECK_OK(kael_set_call_site(NULL, NULL));
+    CHECK_OK(kael_set_anomaly_detection(0));
+    kael_tensor_free(x);
+}
+
+static void idx_files(void) {
+    kael_tensor* found = NULL;
+    CHECK_REFUSED_SAYING(kael_idx_labels("", -1, "x", 1, &found),
+                         "the argument byte_count is -1, expected 0 or more");
+    CHECK_REFUSED_SAYING(kael_idx_labels(NULL, 8, "x", 1, &found), "the argument bytes is null");
+    CHECK(kael_idx_images("", 0, "x", 1, &found) == KAEL_INVALID_FILE);
+    CHECK(found == NULL);
 }
 
 static void named_tensors(const char* folder) {
@@ -434,6 +531,11 @@ static void generation(void) {
     CHECK(memcmp(tokens, again, sizeof tokens) == 0);
     options.use_cache = 1;
 
+    options.stop_token_count = -1;
+    CHECK_REFUSED_SAYING(kael_gpt_generate(gpt, prompt, 2, &options, again, &result),
+                         "stop_token_count is -1, expected 0 or more");
+    options.stop_token_count = 0;
+
     struct Listener listener;
     memset(&listener, 0, sizeof listener);
     options.on_token = listen;
@@ -517,6 +619,13 @@ static void token_ring(void) {
     CHECK(count == 1 && records[0].token == 12 && done == 1);
     kael_token_ring_free(ring);
 
+    CHECK_OK(kael_token_ring_create(4, &ring));
+    CHECK_REFUSED_SAYING(kael_token_ring_drain(ring, records, -1, &count, &done),
+                         "a capacity of -1 records, expected 0 or more");
+    CHECK_REFUSED_SAYING(kael_token_ring_drain(ring, NULL, 8, &count, &done),
+                         "the argument records is null");
+    kael_token_ring_finish(ring);
+    kael_token_ring_free(ring);
     CHECK_REFUSED(kael_token_ring_create(-1, &ring));
     CHECK_REFUSED(kael_token_ring_create(4, NULL));
     CHECK_REFUSED(kael_token_ring_drain(NULL, records, 8, &count, &done));
@@ -546,6 +655,9 @@ static void structs_of_another_age(void) {
     CHECK_REFUSED(kael_gpt_get_config(gpt, &wrong));
     wrong.struct_size = -8;
     CHECK_REFUSED(kael_gpt_create(&wrong, &copy));
+    wrong.struct_size = 4097; /* never filled in */
+    CHECK_REFUSED_SAYING(kael_gpt_create(&wrong, &copy),
+                         "the struct_size of config is 4097, expected at most 4096");
     kael_gpt_free(gpt);
 }
 
@@ -607,6 +719,9 @@ int main(int argument_count, char** arguments) {
     tensors();
     borrowed_memory();
     operators();
+    gradients();
+    call_sites();
+    idx_files();
     named_tensors(arguments[1]);
     tokenizer(arguments[1]);
     model();

@@ -90,6 +90,8 @@ TEST(Explain, ShowsAutogradState) {
         explain(y).ends_with("requires_grad: yes\nleaf: no\nhas grad: no\ngrad_fn: MulBackward\n"));
     sum(y).backward();
     EXPECT_NE(explain(x).find("has grad: yes\n"), std::string::npos);
+    EXPECT_EQ(test::message_of([] { static_cast<void>(explain(Tensor())); }),
+              "explain: an undefined tensor, expected a defined one");
 }
 
 TEST(Explain, ListsTheTensorsOnTheStorage) {

@@ -214,6 +214,23 @@ TEST(Weights, OfTheWrongShapeAreRefused) {
               "\"h.1.ln_2.bias\" is float32 [5], expected contiguous float32 [4]");
 }
 
+TEST(Weights, ThatAreNotThoseOfTheConfigurationAreRefused) {
+    const Weights weights = testing::spread_weights(config(), 3);
+    const auto refusal = [](const Weights& given) {
+        return test::message_of([&] { (void)GPT(config(), given); });
+    };
+    Weights fewer = weights;
+    fewer.layers.pop_back();
+    EXPECT_EQ(refusal(fewer), "there are weights for 1 layers, expected 2");
+    Weights without = weights;
+    without.layers[1].ln_2_bias = Tensor();
+    EXPECT_EQ(refusal(without), "\"h.1.ln_2.bias\" is undefined, expected contiguous float32 [4]");
+    Weights untied = weights;
+    untied.head = weights.token_embedding.clone();
+    EXPECT_EQ(refusal(untied), "the head is a tensor of its own, expected the token embedding, "
+                               "which it is tied to");
+}
+
 TEST(Weights, AreCountedOnceWhereTheHeadIsTied) {
     const Config tied = config();
     EXPECT_EQ(GPT(tied, testing::spread_weights(tied, 1)).parameter_count(),

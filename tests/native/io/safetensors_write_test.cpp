@@ -153,6 +153,15 @@ TEST(SafeTensorsWrite, RefusesNamesThatNoFileCanHold) {
     EXPECT_EQ(files_in(folder.path()), 0U);
 }
 
+TEST(SafeTensorsWrite, RefusesAHeaderThatNoReaderTakes) {
+    const TemporaryFolder folder;
+    // With {"__metadata__":{"k":""}} around it, up to a multiple of 8.
+    expect_refusal(folder.path() / "f", {}, {{"k", std::string(100'000'000, 'x')}},
+                   ErrorCode::invalid_argument,
+                   "the header would take 100000032 bytes, safetensors allows 100000000");
+    EXPECT_EQ(files_in(folder.path()), 0U);
+}
+
 TEST(SafeTensorsWrite, RefusesPlacesWhereNoFileCanBe) {
     const TemporaryFolder folder;
     expect_refusal(folder.path() / "none" / "f", {}, {}, ErrorCode::not_found,

@@ -66,9 +66,17 @@ TEST(Steps, RefuseWhatDoesNotFit) {
     EXPECT_EQ(message_of([&] { sgd_step(parameter, vector_of({1}), none, {}); }),
               "sgd_step: the gradient is float64 [1], the parameter float64 [2]");
     EXPECT_EQ(message_of([&] { sgd_step(parameter, vector_of({1, 1}), none, {.momentum = 0.9}); }),
-              "sgd_step: no velocity");
+              "sgd_step: no velocity, expected a tensor");
     EXPECT_EQ(message_of([&] { adam_step(parameter, vector_of({1, 1}), state, state, 0, {}); }),
               "adam_step: the step is 0, expected 1 or more");
+    EXPECT_EQ(message_of([&] { sgd_step(none, state, none, {}); }),
+              "sgd_step: no parameter, expected a tensor");
+    const Tensor gaps = Tensor::zeros({2, 2}, DType::float64).select(1, 0);
+    EXPECT_EQ(message_of([&] { sgd_step(parameter, gaps, none, {}); }),
+              "sgd_step: the gradient is not contiguous, expected a tensor without gaps");
+    Tensor with_gaps = gaps;
+    EXPECT_EQ(message_of([&] { sgd_step(with_gaps, state, none, {}); }),
+              "sgd_step: the parameter is not contiguous, expected a tensor without gaps");
     Tensor integers = Tensor::zeros({2}, DType::int64);
     EXPECT_EQ(message_of([&] { sgd_step(integers, integers, none, {}); }),
               "sgd_step: a parameter of dtype int64, expected float32 or float64");
@@ -98,6 +106,8 @@ TEST(ClipGradNorm, ScalesToTheLargestNorm) {
     const Tensor infinite = vector_of({std::numeric_limits<double>::infinity()});
     EXPECT_TRUE(std::isinf(clip_grad_norm({infinite, b}, 1.0)));
     EXPECT_NEAR(first(b), 0.8, 1e-12);
+    EXPECT_EQ(message_of([&] { clip_grad_norm({a}, -1.0); }),
+              "clip_grad_norm: the largest norm is -1, expected 0 or more");
 }
 
 } // namespace

@@ -89,7 +89,7 @@ TEST(Dlpack, GivesForeignMemoryBackWhenItIsRefused) {
 }
 
 TEST(Dlpack, SharesNoUndefinedTensor) {
-    const char* const message = "to_dlpack: an undefined tensor";
+    const char* const message = "to_dlpack: an undefined tensor, expected a defined one";
     EXPECT_EQ(message_of([] { return dlpack::share(Tensor()); }), message);
     EXPECT_EQ(message_of([] { return dlpack::share_versioned(Tensor(), false); }), message);
 }

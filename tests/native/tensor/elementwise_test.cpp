@@ -62,6 +62,7 @@ TEST(Promotion, ATensorWithoutDimensionsAndANumberCountByKind) {
     const Tensor scalar = Tensor::zeros({}, DType::float64);
     const Tensor integers = Tensor::zeros({2}, DType::int32);
     const auto type = [](std::vector<Operand> operands) { return kael::result_type(operands); };
+    EXPECT_EQ(message_of([&] { type({}); }), "result_type: no operands, expected at least one");
     EXPECT_EQ(type({vector, scalar}), DType::float32);
     EXPECT_EQ(type({integers, scalar}), DType::float64);
     EXPECT_EQ(type({integers, 0.5}), DType::float32);
@@ -214,8 +215,9 @@ TEST(Operators, AreFoundByNameAndNameTheirArguments) {
     EXPECT_EQ(call("expand", {x, kael::Argument{}}),
               "expand: argument 2 is nothing, expected a list of integers");
     EXPECT_EQ(call("to", {x, std::int64_t{9}}), "to: the dtype 9 is unknown, expected 0 to 8");
-    EXPECT_EQ(call("unsqueeze", {x, std::numeric_limits<std::int64_t>::max()}),
-              "a new dimension at 2147483647 of a tensor of shape [1], expected -2 to 1");
+    EXPECT_EQ(
+        call("unsqueeze", {x, std::numeric_limits<std::int64_t>::max()}),
+        "unsqueeze: a new dimension at 2147483647 of a tensor of shape [1], expected -2 to 1");
 }
 
 } // namespace

@@ -71,7 +71,7 @@ TEST(Matmul, RepeatsABroadcastMatrixWithoutACopy) {
 
 TEST(Matmul, RefusesUndefinedTensors) {
     EXPECT_EQ(message_of([] { static_cast<void>(matmul(Tensor(), counted({1}))); }),
-              "matmul: an undefined tensor");
+              "matmul: an undefined tensor, expected a defined one");
 }
 
 } // namespace

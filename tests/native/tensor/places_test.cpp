@@ -93,28 +93,10 @@ TEST(Places, RefuseWhatTheyCannotFind) {
               "dimension 2 has 1 and is not there, expected equal sizes");
     EXPECT_EQ(message_of([&] { return kael::index(x, {0}, {zero.to(DType::float16)}); }),
               "index: an index of dtype float16, expected integers, or a mask of bools");
-    EXPECT_EQ(message_of([&] { return kael::index(x, {0}, {Tensor()}); }),
-              "index: an undefined index");
-    EXPECT_EQ(message_of([&] { return kael::index(Tensor(), {0}, {zero}); }),
-              "index: an undefined tensor");
     EXPECT_EQ(message_of([&] { return kael::index(x.select(0, 0).select(0, 0), {0}, {zero}); }),
               "index: an index for a tensor without dimensions");
-    EXPECT_EQ(message_of([&] { kael::index_put_(x, {0}, {zero}, Tensor()); }),
-              "index_put_: an undefined tensor");
     EXPECT_EQ(message_of([&] { return kael::index(x, {0}, {zero.reshape(Shape(16, 1))}); }),
               "an index that picks 17 dimensions, expected at most 16");
-}
-
-TEST(Places, AreNotLookedForInUndefinedTensors) {
-    Tensor x = numbered({2});
-    const Tensor zero = integers({1}, {0});
-    EXPECT_EQ(message_of([&] { return kael::nonzero(Tensor()); }), "nonzero: an undefined tensor");
-    EXPECT_EQ(message_of([&] { return kael::masked_select(x, Tensor()); }),
-              "masked_select: an undefined tensor");
-    EXPECT_EQ(message_of([&] { return kael::scatter(Tensor(), 0, zero, 1); }),
-              "scatter: an undefined tensor");
-    EXPECT_EQ(message_of([&] { return kael::scatter(x, 0, zero, Tensor()); }),
-              "scatter: an undefined tensor");
 }
 
 } // namespace

@@ -5,6 +5,7 @@
 #include <memory>
 #include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -13,12 +14,15 @@
 #include "kael/error.h"
 #include "kael/tensor.h"
 
+#include "message_of.h"
+
 namespace {
 
 using kael::DType;
 using kael::Shape;
 using kael::Storage;
 using kael::Tensor;
+using kael::test::message_of;
 
 constexpr std::array<DType, 9> kTypes = {DType::float32,  DType::float64, DType::float16,
                                          DType::bfloat16, DType::int64,   DType::int32,
@@ -175,7 +179,17 @@ TEST(Tensor, BorrowedMemoryIsKeptAliveByItsTensors) {
     EXPECT_FALSE(watch.expired());
     EXPECT_EQ(*view.data<float>(), 2.5F);
     EXPECT_EQ(view.clone().storage()->origin(), "");
-    EXPECT_THROW(static_cast<void>(Storage::borrow(data, 16, nullptr, false, "")), kael::Error);
+    const auto refusal = [](std::byte* memory, std::int64_t bytes, std::shared_ptr<void> keeper) {
+        return message_of([&] {
+            static_cast<void>(Storage::borrow(memory, bytes, std::move(keeper), false, "a test"));
+        });
+    };
+    EXPECT_EQ(refusal(data, 16, nullptr),
+              "borrow: memory without an owner, expected one that keeps it alive");
+    EXPECT_EQ(refusal(data, -1, std::make_shared<int>()),
+              "borrow: a storage of -1 bytes, expected 0 or more");
+    EXPECT_EQ(refusal(nullptr, 4, std::make_shared<int>()),
+              "borrow: a storage of 4 bytes without memory");
 }
 
 TEST(Tensor, BorrowedMemoryIsReleasedWithTheLastView) {

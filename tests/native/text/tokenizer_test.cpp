@@ -1,3 +1,5 @@
+#include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <random>
 #include <stdexcept>
@@ -12,7 +14,9 @@
 #include "kael/error.h"
 #include "kael/tokenizer.h"
 
+#include "base/mapped_file.h"
 #include "message_of.h"
+#include "temporary_folder.h"
 #include "text/draw.h"
 #include "text/pretokenizer.h"
 #include "text/tokenizer_folder.h"
@@ -127,6 +131,17 @@ TEST(Tokenizer, ALongTextHasTheIdsOfItsPieces) {
         begin = end;
     }
     EXPECT_EQ(tokenizer.encode(text), expected);
+}
+
+TEST(Tokenizer, ATextWithMorePositionsThan32BitsCountIsRefused) {
+    const test::TemporaryFolder folder;
+    const std::filesystem::path path = folder.write("text", "");
+    std::filesystem::resize_file(path, (std::uintmax_t{1} << 31) + 1); // a hole
+    const auto bytes = MappedFile::open(path);
+    const std::string_view text(reinterpret_cast<const char*>(bytes->bytes().data()),
+                                bytes->bytes().size());
+    EXPECT_EQ(test::message_of([&] { static_cast<void>(small_tokenizer().encode(text)); }),
+              "a text of 2147483649 bytes, expected at most 2147483648");
 }
 
 TEST(Tokenizer, TheSpecialTokenIsTextUnlessItIsAllowed) {
