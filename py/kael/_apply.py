@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from kael import _checks, _signatures
-from kael._errors import Error
+from kael._errors import Error, ErrorCode
 from kael._library import native
 from kael._tensor import Tensor
 
@@ -58,7 +58,7 @@ def _apply(call: Any, name: str, results: int, arguments: tuple[Any, ...]) -> li
     )
     del kept
     if made.value != results:
-        raise AssertionError(f"{name} has {made.value} results, not {results}")
+        raise Error(f"{name} has {made.value} results, expected {results}", ErrorCode.INTERNAL)
     return tensors
 
 

@@ -389,7 +389,7 @@ def _floats(name: str, numbers: Any) -> np.ndarray:
     try:
         array = np.asarray(numbers)
     except ValueError:
-        raise Error(f"{name} have rows of different lengths") from None
+        raise Error(f"{name} have rows of different lengths, expected one dimension") from None
     array = _checks.of_int64s(name, array)
     if array.dtype.kind not in "iuf":
         raise TypeError(f"{name} must be numbers, not {array.dtype.name}")

@@ -132,6 +132,8 @@ def test_grad_answers_without_adding_up(x):
     with pytest.raises(kael.Error, match="no root depends on input 1 of 2: pass allow_unused"):
         kael.grad((x * w).sum(), [x, other])
     assert kael.grad((x * w).sum(), [x, other], allow_unused=True)[1] is None
+    with pytest.raises(TypeError, match=r"inputs must be kael\.Tensor, not float"):
+        kael.grad((x * w).sum(), [x, 1.0])
     with pytest.raises(kael.Error, match="2 grad_outputs for 1 outputs"):
         kael.grad((x * w).sum(), x, [None, None])
 

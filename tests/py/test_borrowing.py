@@ -88,6 +88,7 @@ def test_arrays_that_no_tensor_can_be_are_refused_and_forgotten():
         (record["b"], r"strides of \[5\] bytes, expected multiples of 4"),
         (np.zeros(2, ">f4"), "not in the byte order of this machine"),
         (np.zeros(2, np.uint16), "there is no tensor of uint16"),
+        (np.zeros((1,) * 17), "from_numpy: an array of 17 dimensions, expected at most 16"),
         (np.frombuffer(bytes(9), np.uint8)[1:].view("f8"), "not aligned to 8 bytes"),
     ):
         with pytest.raises(kael.Error, match=message):

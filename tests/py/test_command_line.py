@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import kael
+from kael import _cli
 
 
 def environment(**changes):
@@ -419,6 +420,14 @@ def test_tokenize_takes_end_of_text_as_text_unless_asked(checkpoint):
     )
 
 
+def test_tokenize_without_a_text_does_not_wait_for_a_person(checkpoint, terminal):
+    process = start("tokenize", "--data", checkpoint, stdin=terminal[1], stderr=subprocess.PIPE)
+    errors = process.communicate(timeout=60)[1]
+    os.close(terminal[1])
+    assert (process.returncode, errors.count(b"\n")) == (1, 1)
+    assert errors.endswith(b"there is no text: give it as an argument or on standard input\n")
+
+
 # ---- inspect
 
 
@@ -599,6 +608,15 @@ def test_an_interrupted_bench_has_no_result(checkpoint, terminal, number):
 
 def test_bench_fails_in_one_line():
     assert "/nowhere" in run("bench", "--data", "/nowhere", code=1)
+
+
+def test_bench_says_what_its_fresh_processes_said_last(checkpoint, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "executable", shutil.which("false"))
+    assert (
+        _cli.main(["bench", "--data", str(checkpoint), "--repeats", "1", "--depths", "8", "--prompts", "8"])
+        == 1
+    )
+    assert capsys.readouterr() == ("", "python -m kael bench: a fresh process failed: it said nothing\n")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="where a stack larger than memory fails in clone")

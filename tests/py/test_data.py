@@ -61,6 +61,15 @@ def test_what_is_no_such_file_is_named(tmp_path, array):
         kael.data.read_idx_images(3)
 
 
+def test_a_file_that_unpacks_to_too_much_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("kael.data._idx._MOST_BYTES", 1000)
+    path = tmp_path / "images"
+    path.write_bytes(gzip.compress(bytes(1001)))
+    with pytest.raises(kael.Error, match=f"{path} unpacks to more than 1000 bytes") as refused:
+        kael.data.read_idx_images(path)
+    assert refused.value.code == kael.ErrorCode.INVALID_FILE
+
+
 @pytest.mark.skipif(not MNIST.is_dir(), reason=f"MNIST is not there ({MNIST})")
 def test_mnist_is_read():
     images = kael.data.read_idx_images(MNIST / "t10k-images-idx3-ubyte.gz")

@@ -279,6 +279,10 @@ def test_what_cannot_be_drawn_is_refused(x, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(kael.Error, match="needs the program dot"):
         kael.draw_graph(x * x, tmp_path / "graph.svg")
+    (tmp_path / "dot").write_text("#!/bin/sh\necho it is broken >&2\nexit 1\n")
+    (tmp_path / "dot").chmod(0o755)
+    with pytest.raises(kael.Error, match=r"graph\.svg: Graphviz failed: .*it is broken"):
+        kael.draw_graph(x * x, tmp_path / "graph.svg")
 
 
 # ---- Anomalies

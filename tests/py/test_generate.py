@@ -722,6 +722,11 @@ def test_logits_that_are_no_numbers_are_a_type_error(logits):
         kael.sample_next(logits)
 
 
+def test_logits_with_rows_of_different_lengths_are_refused():
+    with pytest.raises(kael.Error, match="logits have rows of different lengths, expected one dimension"):
+        kael.sample_next([[1.0], [1.0, 2.0]])
+
+
 def test_a_model_that_was_never_made_is_closed():
     model = kael.GPT.__new__(kael.GPT)
     assert repr(model) == "<kael.GPT, closed>"

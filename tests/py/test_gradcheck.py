@@ -45,6 +45,28 @@ def test_a_derivative_that_is_wrong_for_one_layout_is_found(x):
     assert kael.gradcheck(function, x, variants=False)
 
 
+def test_a_backward_pass_that_writes_its_gradient_is_found(x):
+    def function(x):
+        result = x * 2.0
+        if result.requires_grad:
+            result.register_hook(lambda gradient: gradient.mul_(0.5))
+        return result
+
+    with pytest.raises(kael.Error, match="a backward pass has changed the gradient that it was given"):
+        kael.gradcheck(function, x)
+
+
+def test_a_backward_pass_that_misreads_an_expanded_gradient_is_found(x):
+    def function(x):
+        result = x * 2.0
+        if result.requires_grad:
+            result.register_hook(lambda gradient: gradient if gradient.is_contiguous() else gradient * 3.0)
+        return result
+
+    with pytest.raises(kael.Error, match="an expanded gradient gives another result than a contiguous one"):
+        kael.gradcheck(function, x)
+
+
 def test_what_takes_no_input_without_dimensions_passes(x):
     assert kael.gradcheck(lambda x: x[0], x)
 

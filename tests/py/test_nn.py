@@ -234,6 +234,17 @@ def test_a_state_that_does_not_fit_changes_nothing():
     assert module.weight.tolist() == [[0.0] * 3] * 2
 
 
+def test_wrong_parts_of_a_module_are_named():
+    with pytest.raises(TypeError, match=r"Sequential: module 1 must be a kael\.nn\.Module, not int"):
+        nn.Sequential(nn.ReLU(), 3)
+    with pytest.raises(kael.Error, match="CausalSelfAttention: dimension 5 is not a multiple of heads 2"):
+        nn.CausalSelfAttention(5, 2)
+    with pytest.raises(TypeError, match=r"a parameter must be a kael\.Tensor, not list"):
+        nn.Parameter([1.0])
+    with pytest.raises(TypeError, match=r"buffer 'mask' must be a kael\.Tensor, not list"):
+        nn.Module().register_buffer("mask", [1.0])
+
+
 def test_dropout_is_for_training_only_and_follows_the_seed():
     module = nn.Sequential(nn.Dropout(0.25))
     x = kael.ones(4000)
@@ -247,6 +258,8 @@ def test_dropout_is_for_training_only_and_follows_the_seed():
     assert not module[0].training
     with pytest.raises(kael.Error, match=r"p is 1\.5, expected 0 to 1"):
         nn.Dropout(1.5)
+    with pytest.raises(kael.Error, match=r"dropout: p is -0\.5, expected 0 to 1"):
+        nn.functional.dropout(x, -0.5)
 
 
 def test_the_gradient_of_dropout_is_its_mask():

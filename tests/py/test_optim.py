@@ -92,6 +92,19 @@ def test_a_state_of_other_parameters_is_refused():
         kael.Error, match=r"'exp_avg' of parameter 0 is float32 \[2\], expected float32 \[3\]"
     ):
         kael.optim.Adam([kael.tensor([1.0, 2.0, 3.0])]).load_state_dict(state)
+    state["state"][0]["exp_avg"] = [0.0, 0.0]
+    with pytest.raises(TypeError, match=r"'exp_avg' of parameter 0 must be a kael\.Tensor, not list"):
+        optimizer.load_state_dict(state)
+
+
+def test_an_optimizer_of_ones_own_needs_a_step():
+    class Standing(kael.optim.SGD):
+        _step = kael.optim.Optimizer._step
+
+    x = kael.tensor([1.0], requires_grad=True)
+    x.sum().backward()
+    with pytest.raises(kael.Error, match="Standing has no step of its own"):
+        Standing([x]).step()
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
@@ -159,6 +172,8 @@ def test_wrong_parameters_and_options_are_named():
         kael.optim.SGD([x], lr=-1)
     with pytest.raises(kael.Error, match=r"betas\[1\] is 1.0, expected 0 to less than 1"):
         kael.optim.Adam([x], betas=(0.9, 1.0))
+    with pytest.raises(TypeError, match=r"betas must be two numbers, not 0\.9"):
+        kael.optim.Adam([x], betas=0.9)
     integers = kael.optim.SGD([kael.tensor([1])])
     integers.step()  # without a gradient there is nothing to do
 

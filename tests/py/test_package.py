@@ -47,6 +47,12 @@ def test_the_public_list_is_what_is_there():
     assert public >= PROMISED
 
 
+def test_a_package_without_its_model_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr("kael._models.__file__", str(tmp_path / "kael" / "_models.py"))
+    with pytest.raises(kael.Error, match=r"the package ships no model: .*starter has no model\.safetensors"):
+        kael.default_model_path()
+
+
 def test_everything_public_is_documented_and_typed():
     for name in kael.__all__:
         thing = getattr(kael, name)

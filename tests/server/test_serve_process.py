@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import http.client
 import json
@@ -254,6 +255,17 @@ def test_an_occupied_port_is_named_with_what_to_do(capsys, checkpoint):
     assert "--port" in line
 
 
+# Who may open which port depends on the system and the user.
+def test_a_port_that_is_not_permitted_is_named_with_what_to_do(capsys, checkpoint, monkeypatch):
+    def refuse(port, host):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr(command, "bind_sockets", refuse)
+    code, line = failure(capsys, "--data", checkpoint, "--port", 80)
+    assert code == 1
+    assert "port 80 of 127.0.0.1 is not permitted, expected one from 1024 on" in line
+
+
 def test_an_occupied_port_ends_the_process_with_one_line(checkpoint):
     with socket.create_server(("127.0.0.1", 0)) as occupant:
         result = server_process.run("--data", checkpoint, "--port", occupant.getsockname()[1])
@@ -432,6 +444,35 @@ def test_a_full_stdout_does_not_end_the_server(checkpoint):
             process.kill()
     assert process.returncode == 0
     assert "Traceback" not in errors
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
+def test_a_check_on_a_full_disk_fails_in_one_line(checkpoint):
+    with open("/dev/full", "w") as full:
+        result = subprocess.run(
+            [sys.executable, "-m", "server", "--check", "--data", str(checkpoint)],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            env=server_process.environment(),
+            cwd=server_process.ROOT,
+            text=True,
+            timeout=60,
+        )
+    assert result.returncode == 1
+    assert result.stderr.count("\n") == 1, result.stderr
+    assert "cannot write the answer to stdout: No space left on device" in result.stderr
+
+
+def test_what_was_asked_for_without_a_stdout_is_one_line(capsys, monkeypatch):
+    monkeypatch.setattr(
+        sys, "stdout", None
+    )  # as Python has it where the descriptor was closed from the start
+    with pytest.raises(SystemExit) as ended:
+        parse(["--help"])
+    assert ended.value.code == 1
+    assert (
+        capsys.readouterr().err == "python -m server: cannot write to standard output: Bad file descriptor\n"
+    )
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")

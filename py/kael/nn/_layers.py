@@ -160,7 +160,9 @@ class Sequential(Module):
         super().__init__()
         for index, module in enumerate(modules):
             if not isinstance(module, Module):
-                raise TypeError(f"module {index} must be a kael.nn.Module, not {type(module).__name__}")
+                raise TypeError(
+                    f"Sequential: module {index} must be a kael.nn.Module, not {type(module).__name__}"
+                )
             setattr(self, str(index), module)
 
     def forward(self, x: Any) -> Any:
@@ -183,7 +185,7 @@ class CausalSelfAttention(Module):
         self.heads = _size("heads", heads)
         width = _size("dimension", dimension)
         if width % self.heads:
-            raise Error(f"dimension {dimension} is not a multiple of heads {heads}")
+            raise Error(f"CausalSelfAttention: dimension {dimension} is not a multiple of heads {heads}")
         self.c_attn = Conv1D(3 * width, width)
         self.c_proj = Conv1D(width, width)
 
