@@ -26,7 +26,7 @@ namespace {
 // No processor of today addresses more, and every size computed below this limit fits.
 constexpr std::int64_t kAddressSpace = std::int64_t{1} << 47;
 
-// What a process may always keep.
+// What a process may keep beyond the most that its tensors have held.
 constexpr std::int64_t kProcessCacheLimit = std::int64_t{512} << 20;
 
 // `bytes` is a size class, and from kHugePage on those are multiples of every system's pages.
@@ -182,7 +182,8 @@ void CachingAllocator::give_back(FreeBlock* block) noexcept {
 }
 
 std::int64_t CachingAllocator::cache_room(std::int64_t allocated_bytes) const noexcept {
-    return std::max(cache_limit_, statistics_.peak_bytes - allocated_bytes);
+    const std::int64_t below_peak = statistics_.peak_bytes - allocated_bytes;
+    return cache_limit_ + std::max<std::int64_t>(below_peak, 0);
 }
 
 void CachingAllocator::shrink_cache(std::int64_t bytes) noexcept {

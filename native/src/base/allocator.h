@@ -3,9 +3,9 @@
 // of one forward pass.
 //
 // A block is never split and never joined: small survivors cannot pin large blocks. What is kept is
-// bounded, the longest unused block going first: by a limit, and beyond it by the most that was
-// handed out at one time less what is handed out now. So a training finds all the memory of its
-// last step again, and no process grows past its own peak for the sake of the cache.
+// bounded, the longest unused block going first: what is handed out and what is cached are together
+// at most the most that was handed out at one time, and a limit above it. So a training finds the
+// memory of its last step again.
 #pragma once
 
 #include <array>
@@ -30,7 +30,8 @@ public:
 class CachingAllocator {
 public:
     // With `caching` off every block goes back to the system at once and has exactly the size asked
-    // for, so that a sanitizer sees each misuse. `cache_limit`: the bytes that may always be kept.
+    // for, so that a sanitizer sees each misuse. `cache_limit`: the bytes that are
+    // kept beyond the peak of what was handed out.
     CachingAllocator(bool caching, std::int64_t cache_limit);
     CachingAllocator(const CachingAllocator&) = delete;
     CachingAllocator& operator=(const CachingAllocator&) = delete;
