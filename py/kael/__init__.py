@@ -46,7 +46,7 @@ del package_version
 
 globals().update(_operators.FUNCTIONS)
 
-from kael import array_api, data, nn, optim  # noqa: E402, F401  # which use the functions
+from kael import array_api, data, nn, optim, training  # noqa: E402, F401  # which use the functions
 
 __all__ = [
     "GPT",

@@ -51,6 +51,34 @@ def signals_interrupt() -> Iterator[None]:
         _handle(_end)
 
 
+class Request:
+    """What a signal asks for; true once it has come."""
+
+    def __init__(self) -> None:
+        self._came = False
+
+    def __bool__(self) -> bool:
+        return self._came
+
+    def _take(self, *_: object) -> None:
+        if self._came:  # whoever asks twice does not want to wait
+            _end()
+        self._came = True
+
+
+@contextmanager
+def signals_request() -> Iterator[Request]:
+    """Inside, the first SIGINT or SIGTERM makes the request true, for who looks at it now and then; the
+    second one ends the process.
+    """
+    request = Request()
+    try:
+        _handle(request._take)
+        yield request
+    finally:
+        _handle(_end)
+
+
 def _runs_the_command_line() -> bool:
     """Whether the interpreter imports the package for ``python -m kael``: ``sys.argv[0]`` is ``-m`` then, and
     only until it has found ``kael/__main__.py``.

@@ -16,6 +16,7 @@ from kael._errors import Error, ErrorCode
 from kael._generation import Generation
 from kael._handles import NotCopied, Owned
 from kael._library import check_status, native
+from kael._pretrained import save_pretrained
 from kael._ring import TokenRing
 from kael._safetensors import map_filled_by, tensors_of
 from kael._state import copy_state
@@ -197,6 +198,19 @@ class GPT(NotCopied):
         """
         self.train()
         copy_state(self.named_parameters(), state, strict)
+
+    def save_pretrained(
+        self,
+        folder: str | bytes | os.PathLike[Any],
+        dtype: str = "float32",
+        end_of_text: int | None = None,
+    ) -> None:
+        """Writes ``config.json`` and ``model.safetensors`` to ``folder``, which is made where it is missing:
+        what :meth:`from_pretrained` and Hugging Face's ``GPT2LMHeadModel`` read. ``dtype`` is float32,
+        float16 or bfloat16; ``end_of_text`` the token id that ends a text, for the configuration. The
+        tokenizer's files are not written.
+        """
+        save_pretrained(self, folder, dtype, end_of_text)
 
     def train(self) -> GPT:
         """Makes the parameters writable: those of a mapped file are copied to memory. Returns the model."""

@@ -292,10 +292,11 @@ class CosineSchedule:
 
 def clip_grad_norm_(parameters: Iterable[Tensor], max_norm: float) -> float:
     """Scales the gradients of the parameters so that their L2 norm together is at most ``max_norm``, and
-    returns what it was. Gradients whose norm is not finite are left as they are.
+    returns what it was. Gradients whose norm is not finite are left as they are, and all with a ``max_norm``
+    of infinity.
     """
     gradients = [gradient for gradient in (tensor.grad for tensor in parameters) if gradient is not None]
-    limit = float(_checks.number("max_norm", max_norm))
+    limit = math.inf if max_norm == math.inf else float(_checks.number("max_norm", max_norm))
     if not gradients:
         return 0.0
     return float(apply("clip_grad_norm", gradients, limit).item())

@@ -53,7 +53,19 @@ def run(*arguments, code=0, stdin=b"", **changes):
 # ---- Arguments
 
 
-@pytest.mark.parametrize("command", [(), ("generate",), ("bench",), ("tokenize",), ("inspect",)])
+@pytest.mark.parametrize(
+    "command",
+    [
+        (),
+        ("generate",),
+        ("bench",),
+        ("tokenize",),
+        ("inspect",),
+        ("train",),
+        ("tokenizer",),
+        ("tokenizer", "train"),
+    ],
+)
 def test_help_suffices(command):
     text = run(*command, "--help", COLUMNS="100").decode()
     assert text.startswith("usage: python -m kael")

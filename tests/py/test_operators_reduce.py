@@ -354,3 +354,25 @@ def test_the_extremes_of_two_tensors_are_their_maximum_and_minimum():
     x, y = kael.tensor([[1, 5], [7, 2]]), kael.tensor(3)
     assert kael.max(x, y).tolist() == x.max(y).tolist() == [[3, 5], [7, 3]]
     assert kael.min(x, y).tolist() == x.min(y).tolist() == [[1, 3], [3, 2]]
+
+
+@settings(max_examples=60)
+@given(
+    shape=st.one_of(
+        st.tuples(st.integers(1, 1600), st.integers(1, 140)),
+        st.tuples(st.integers(1, 40), st.integers(1, 40), st.integers(1, 70)),
+    ),
+    dtype=st.sampled_from(["float32", "float64"]),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_sums_of_columns_have_the_same_bits_however_the_rows_lie(shape, dtype, seed):
+    array = np.random.default_rng(seed).normal(size=shape).astype(dtype)
+    dense = kael.tensor(array)
+    apart = kael.tensor(np.concatenate([array, array], axis=-1))[..., : shape[-1]]
+    for dims in ([0], list(range(len(shape) - 1))):
+        for keepdim in (False, True):
+            ours, other = (x.sum(dims, keepdim=keepdim) for x in (dense, apart))
+            assert ours.tolist() == other.tolist()
+            expected = array.sum(axis=tuple(dims), keepdims=keepdim, dtype="float64")
+            assert ours.shape == expected.shape
+            np.testing.assert_allclose(ours.numpy(), expected.astype(dtype), rtol=1e-6, atol=1e-6)

@@ -129,6 +129,13 @@ def test_a_norm_beyond_the_squares_of_float32_is_finite():  # KB058
     assert parameters[0].grad.item() == pytest.approx(1 / math.sqrt(128), rel=1e-6)
 
 
+def test_without_a_limit_the_norm_is_only_measured():
+    x = kael.tensor([3.0, 4.0], requires_grad=True)
+    x.grad = kael.tensor([3.0, 4.0])
+    assert kael.optim.clip_grad_norm_([x], math.inf) == 5.0
+    assert x.grad.tolist() == [3.0, 4.0]
+
+
 def test_clipping_scales_all_gradients_together():  # KB056
     x, y, z = (kael.tensor([0.0], requires_grad=True) for _ in range(3))
     (x * 3.0 + y * 4.0).sum().backward()

@@ -197,6 +197,8 @@ public:
     // docs/tensors.md says.
     [[nodiscard]] Tensor to(DType dtype) const;
 
+    // Whether nobody else has a handle of this tensor or a view of its memory, all of which it is.
+    [[nodiscard]] bool is_sole_owner() const noexcept;
     // Whether both are handles of one tensor.
     [[nodiscard]] bool is_same(const Tensor& other) const noexcept { return body_ == other.body_; }
     // For autograd. Null before it has anything to keep.

@@ -24,7 +24,7 @@ GradientList AccumulateGrad::apply(const Tensor& gradient) {
     } else if (total.defined()) {
         add_(total, gradient);
     } else {
-        total = gradient.clone(); // others may hold the same gradient
+        total = gradient.is_sole_owner() ? gradient : gradient.clone();
     }
     return {};
 }

@@ -37,9 +37,14 @@ GradientList derivative(const Backward& context) {
         const Tensor whole = matmul(gradient, as_column(b).transpose(-2, -1));
         gradients[0] = a.rank() == 1 ? whole.squeeze(-2) : whole;
     }
-    if (context.needs(1)) {
-        const Tensor whole = matmul(as_row(a).transpose(-2, -1), gradient);
+    if (context.needs(1) && b.rank() <= 2) {
+        // One product sums over the batch as well.
+        const std::int64_t rows = element_count(Shape(a.shape().begin(), a.shape().end() - 1));
+        const Tensor whole = matmul(a.reshape({rows, a.size(-1)}).transpose(0, 1),
+                                    gradient.reshape({rows, gradient.size(-1)}));
         gradients[1] = b.rank() == 1 ? whole.squeeze(-1) : whole;
+    } else if (context.needs(1)) {
+        gradients[1] = matmul(as_row(a).transpose(-2, -1), gradient);
     }
     return gradients;
 }

@@ -10,8 +10,10 @@
 #include "kael/threads.h"
 
 #include "tensor/blocks.h"
+#include "tensor/column_sums.h"
 #include "tensor/defined.h"
 #include "tensor/dimensions.h"
+#include "tensor/pairwise.h"
 #include "tensor/reductions.h"
 
 namespace kael::forward {
@@ -26,41 +28,6 @@ constexpr std::int64_t kPiece = 32 * kBlock;
 constexpr std::int64_t kRows = 16;
 // Elements that a thread must have for it to be worth waking.
 constexpr std::int64_t kGrain = 16384;
-
-// Joins parts in pairs: two of one block each, two of two, and so on, as a binary counter carries.
-template <typename Reduction>
-class Pairwise {
-public:
-    using State = typename Reduction::State;
-
-    void add(const Reduction& reduction, State part) {
-        std::size_t level = 0;
-        for (; (count_ >> level & 1) != 0; ++level) {
-            part = reduction.combine(levels_[level], part);
-        }
-        levels_[level] = part;
-        ++count_;
-    }
-
-    // Of all parts. There must be one.
-    [[nodiscard]] State total(const Reduction& reduction) const {
-        std::size_t level = 0;
-        while ((count_ >> level & 1) == 0) {
-            ++level;
-        }
-        State state = levels_[level];
-        for (++level; count_ >> level != 0; ++level) {
-            if ((count_ >> level & 1) != 0) {
-                state = reduction.combine(levels_[level], state);
-            }
-        }
-        return state;
-    }
-
-private:
-    std::array<State, 64> levels_;
-    std::uint64_t count_ = 0;
-};
 
 // What is reduced: `rows` rows of `length` elements, in the order of `elements`.
 struct Rows {
@@ -257,6 +224,12 @@ Over over_one(std::optional<int> dimension, bool keep) {
 } // namespace
 
 Tensor sum(const Tensor& x, const Over& over) {
+    check_defined(x, "sum");
+    const std::vector<int> dimensions = wrap_dimensions(x, over.dimensions, "sum");
+    if (are_columns(x, dimensions)) {
+        return column_sums(x, static_cast<int>(dimensions.size()))
+            .reshape(rows_of(x, dimensions, over.keep).shape);
+    }
     return reduce("sum", x, over, sum_type(x),
                   [](auto zero) { return reductions::Sum<decltype(zero)>{}; });
 }

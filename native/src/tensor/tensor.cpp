@@ -162,6 +162,11 @@ std::int64_t Tensor::size(int dimension) const {
     return body_->shape[static_cast<std::size_t>(existing_dimension(*this, dimension, "size"))];
 }
 
+bool Tensor::is_sole_owner() const noexcept {
+    return body_.use_count() == 1 && storage().use_count() == 1 && is_contiguous() &&
+           nbytes() == storage()->byte_count();
+}
+
 bool Tensor::is_contiguous() const noexcept {
     if (body_->numel == 0) {
         return true;

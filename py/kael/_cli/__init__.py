@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import kael
-from kael._cli import _bench, _generate, _inspect, _tokenize
+from kael._cli import _bench, _generate, _inspect, _tokenize, _tokenizer, _train
 from kael._errors import one_line
 
 _PROGRAM = "python -m kael"
-_COMMANDS = (_generate, _bench, _tokenize, _inspect)
+_COMMANDS = (_generate, _train, _tokenizer, _tokenize, _inspect, _bench)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -104,7 +104,7 @@ class _Version(argparse.Action):
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog=_PROGRAM,
-        description="Run, measure and look into GPT-2 models.",
+        description="Run, train, measure and look into GPT-2 models.",
         epilog="Exit codes: 0 done or interrupted, 1 failed, 2 wrong arguments.",
         allow_abbrev=False,
     )

@@ -33,6 +33,21 @@ def whole_numbers(low: int, high: int) -> Callable[[str], list[int]]:
     return lambda text: [one(part) for part in text.split(",")]
 
 
+def number(low: float, high: float) -> Callable[[str], float]:
+    """A type for argparse: a number in [low, high]."""
+
+    def parse(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"expected a number, not {text!r}") from None
+        if not low <= value <= high:
+            raise argparse.ArgumentTypeError(f"expected {low:g} to {high:g}, not {text}")
+        return value
+
+    return parse
+
+
 def temperature(text: str) -> float:
     """A type for argparse: 0, or at least 0.001."""
     try:

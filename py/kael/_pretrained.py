@@ -1,0 +1,81 @@
+"""A model as a folder in the format of GPT-2's checkpoints (docs/formats/gpt2.md)."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from typing import TYPE_CHECKING, Any
+
+from kael import _checks
+from kael._errors import Error, ErrorCode
+from kael._safetensors import save_safetensors
+
+if TYPE_CHECKING:
+    from kael._gpt import GPT, GPTConfig
+
+_ACTIVATIONS = {"gelu_tanh": "gelu_new", "gelu_erf": "gelu", "relu": "relu"}
+_DTYPES = ("float32", "float16", "bfloat16")
+
+
+def save_pretrained(
+    model: GPT, folder: str | bytes | os.PathLike[Any], dtype: str, end_of_text: int | None
+) -> None:
+    """Writes ``config.json`` and ``model.safetensors``, each whole or not at all."""
+    _checks.choice("dtype", dtype, _DTYPES)
+    path = os.fsdecode(_checks.path("folder", folder))
+    try:
+        os.makedirs(path, exist_ok=True)
+    except OSError as error:
+        raise Error(f"cannot make the folder {path}: {error.strerror}", ErrorCode.IO_ERROR) from None
+    tensors = {
+        name if name.startswith("lm_head.") else f"transformer.{name}": tensor.to(dtype)  # type: ignore[attr-defined]
+        for name, tensor in model.state_dict().items()
+    }
+    save_safetensors(os.path.join(path, "model.safetensors"), tensors, {"format": "pt"})
+    text = json.dumps(_config_fields(model.config, dtype, end_of_text), indent=2) + "\n"
+    replace_file(os.path.join(path, "config.json"), text.encode())
+
+
+def replace_file(path: str, content: bytes) -> None:
+    """Writes a file beside ``path`` and renames it over it."""
+    try:
+        with tempfile.NamedTemporaryFile(dir=os.path.dirname(path) or ".", delete=False) as file:
+            try:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+                os.fchmod(file.fileno(), _mode_of_new_files())
+                os.replace(file.name, path)
+            except BaseException:
+                os.unlink(file.name)
+                raise
+    except OSError as error:
+        raise Error(f"cannot write {path}: {error.strerror}", ErrorCode.IO_ERROR) from None
+
+
+def _mode_of_new_files() -> int:
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return 0o666 & ~mask
+
+
+def _config_fields(config: GPTConfig, dtype: str, end_of_text: int | None) -> dict[str, Any]:
+    return {
+        "model_type": "gpt2",
+        "architectures": ["GPT2LMHeadModel"],
+        "vocab_size": config.vocab_size,
+        "n_positions": config.max_positions,
+        "n_layer": config.layers,
+        "n_head": config.heads,
+        "n_embd": config.dimension,
+        "n_inner": config.inner_dimension or None,
+        "layer_norm_epsilon": config.layer_norm_epsilon,
+        "activation_function": _ACTIVATIONS[config.activation],
+        "scale_attn_weights": config.scale_attention,
+        "scale_attn_by_inverse_layer_idx": config.scale_attention_by_inverse_layer,
+        "tie_word_embeddings": config.tie_word_embeddings,
+        "bos_token_id": end_of_text,
+        "eos_token_id": end_of_text,
+        "torch_dtype": dtype,
+    }

@@ -1,0 +1,253 @@
+"""A training and its folder: what is written when, and how it goes on after an interruption."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import kael
+from kael import _checks
+from kael._errors import Error, ErrorCode
+from kael._pretrained import replace_file
+from kael.training._corpus import encode_files, split_tokens
+from kael.training._metrics import read_metrics
+from kael.training._options import Options
+from kael.training._trainer import StepReport, Trainer
+
+_TOKENIZER_FILES = ("vocab.json", "merges.txt")
+_SAMPLE_TOKENS = 48
+
+
+class Evaluation(NamedTuple):
+    """A look at the validation text."""
+
+    step: int  #: how many steps were done
+    loss: float
+    is_best: bool  #: the model in the folder is now that of this step
+    sample: str  #: what the model writes now
+
+
+class Session:
+    """One training in one folder, which holds, as soon as there is a first evaluation, a model that
+    :meth:`kael.GPT.from_pretrained` reads: the one with the lowest validation loss so far. Beside it lie
+
+    - ``training/checkpoint.safetensors``: all that :meth:`resume` needs to go on, as of the last evaluation
+      or of :meth:`save`;
+    - ``training/metrics.jsonl``: a line for each step and each evaluation.
+
+    Every file is written whole or not at all. A training that was interrupted at any point and resumed
+    writes the same model and, times aside, the same metrics as one that was not.
+    """
+
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        model: kael.GPT,
+        tokenizer_folder: str | os.PathLike[str],
+        texts: list[str],
+        validation_texts: list[str] | None = None,
+        validation_share: float = 0.1,
+        options: Options | None = None,
+        dtype: str = "float32",
+        progress: Callable[[float], None] | None = None,
+    ) -> None:
+        """Begins a training. ``texts`` are paths of files; without ``validation_texts`` the last
+        ``validation_share`` of them is for validation. ``dtype`` is that of the model that is written.
+        ``progress`` is told how much of the text is encoded. A folder with another training in it is an
+        error.
+        """
+        self.folder = Path(folder)
+        if self._checkpoint.exists():
+            raise Error(
+                f"{self.folder} holds a training already: resume it, or give another folder",
+                ErrorCode.INVALID_ARGUMENT,
+            )
+        self._facts: dict[str, Any] = {
+            "options": asdict(options or Options()),
+            "texts": [os.path.abspath(text) for text in texts],
+            "validation_texts": [os.path.abspath(text) for text in validation_texts or []],
+            "validation_share": validation_share,
+            "dtype": _checks.choice("dtype", dtype, ("float32", "float16", "bfloat16")),
+            "model": asdict(model.config),
+        }
+        self._copy_tokenizer(Path(tokenizer_folder))
+        self._prepare(model, progress)
+        self._facts["tokens"] = self._digest
+        self._best = float("inf")
+        self._looks_since_best = 0
+
+    @classmethod
+    def resume(
+        cls, folder: str | os.PathLike[str], progress: Callable[[float], None] | None = None
+    ) -> Session:
+        """Goes on with the training in ``folder``, from its last checkpoint and on the same texts."""
+        session = cls.__new__(cls)
+        session.folder = Path(folder)
+        if not session._checkpoint.exists():
+            raise Error(
+                f"{folder} holds no training to resume: there is no {session._checkpoint}",
+                ErrorCode.NOT_FOUND,
+            )
+        session._facts = _progress_of(session._checkpoint)["facts"]
+        try:
+            model = kael.GPT(**session._facts["model"])
+            session._prepare(model, progress)
+        except (LookupError, TypeError) as error:
+            raise _damaged(session._checkpoint, f"{type(error).__name__}: {error}") from None
+        if session._facts["tokens"] != session._digest:
+            raise Error(
+                f"the texts or the tokenizer have changed since the training in {folder} began: "
+                f"{', '.join(session._facts['texts'])}"
+            )
+        saved = session._trainer.load(session._checkpoint)
+        session._best = float(saved["best_loss"]) if saved["best_loss"] is not None else float("inf")
+        session._looks_since_best = int(saved["looks_since_best"])
+        session._cut_metrics(session._trainer.steps_done)
+        return session
+
+    @property
+    def _checkpoint(self) -> Path:
+        return self.folder / "training" / "checkpoint.safetensors"
+
+    @property
+    def metrics_path(self) -> Path:
+        """Of the file with a line of JSON for each step and evaluation."""
+        return self.folder / "training" / "metrics.jsonl"
+
+    @property
+    def steps_done(self) -> int:
+        """Steps of the whole training, those before it was resumed included."""
+        return self._trainer.steps_done
+
+    @property
+    def options(self) -> Options:
+        """What the training was told."""
+        return self._trainer.options
+
+    @property
+    def trainer(self) -> Trainer:
+        """What makes the steps."""
+        return self._trainer
+
+    def _copy_tokenizer(self, source: Path) -> None:
+        try:
+            (self.folder / "training").mkdir(parents=True, exist_ok=True)
+            for name in _TOKENIZER_FILES:
+                if not (self.folder / name).exists() or not (self.folder / name).samefile(source / name):
+                    shutil.copyfile(source / name, self.folder / name)
+        except OSError as error:
+            raise Error(
+                f"cannot copy the tokenizer from {source} to {self.folder}: {error.strerror}",
+                ErrorCode.IO_ERROR,
+            ) from None
+
+    def _prepare(self, model: kael.GPT, progress: Callable[[float], None] | None) -> None:
+        facts = self._facts
+        self._tokenizer = kael.BpeTokenizer.from_pretrained(self.folder)
+        if self._tokenizer.vocabulary_size > model.config.vocab_size:
+            raise Error(
+                f"the tokenizer has {self._tokenizer.vocabulary_size} tokens, the model only "
+                f"{model.config.vocab_size}"
+            )
+        tokens = encode_files(self._tokenizer, facts["texts"], progress)
+        if facts["validation_texts"]:
+            training, validation = tokens, encode_files(self._tokenizer, facts["validation_texts"])
+        else:
+            training, validation = split_tokens(tokens, facts["validation_share"])
+        self.training_tokens, self.validation_tokens = training.size, validation.size
+        self._digest = _digest(training, validation)
+        self._trainer = Trainer(model, training, validation, Options.from_fields(facts["options"]))
+
+    def run(self) -> Iterator[StepReport | Evaluation]:
+        """Trains to the end, and tells of each step and each evaluation. Between two of them everything may
+        be left: :meth:`save` writes a checkpoint to go on from.
+        """
+        options = self.options
+        began, tokens = time.monotonic(), 0
+        while self.steps_done < options.steps and not self._has_stopped_improving():
+            report = self._trainer.step()
+            tokens += self._trainer.tokens_per_step
+            rate = tokens / (time.monotonic() - began)
+            self._write_metrics({**report._asdict(), "tokens_per_second": round(rate)})
+            yield report
+            if self.steps_done % options.evaluate_every == 0 or self.steps_done == options.steps:
+                evaluation = self._evaluate()
+                self._write_metrics(
+                    {"step": evaluation.step, "validation_loss": evaluation.loss, "sample": evaluation.sample}
+                )
+                self.save()
+                yield evaluation
+
+    def _has_stopped_improving(self) -> bool:
+        return 0 < self.options.patience <= self._looks_since_best
+
+    def _evaluate(self) -> Evaluation:
+        loss = self._trainer.validation_loss()
+        is_best = loss < self._best
+        if is_best:
+            self._best, self._looks_since_best = loss, 0
+            self._trainer.model.save_pretrained(
+                self.folder, self._facts["dtype"], self._tokenizer.end_of_text
+            )
+        else:
+            self._looks_since_best += 1
+        return Evaluation(self.steps_done, loss, is_best, self._sample())
+
+    def _sample(self) -> str:
+        model, seed = self._trainer.model, self.options.seed
+        start = [self._tokenizer.end_of_text or 0]
+        count = min(_SAMPLE_TOKENS, model.config.max_positions - 1)
+        ids = model.generate(start, count, temperature=0.8, top_k=40, seed=seed)
+        return self._tokenizer.decode(ids).decode("utf-8", "replace")
+
+    def save(self) -> None:
+        """Writes a checkpoint as of now."""
+        best = self._best if self._best < float("inf") else None
+        progress = {"facts": self._facts, "best_loss": best, "looks_since_best": self._looks_since_best}
+        self._trainer.save(self._checkpoint, progress)
+
+    def _write_metrics(self, line: Mapping[str, Any]) -> None:
+        try:
+            with open(self.metrics_path, "a", encoding="utf-8") as file:
+                file.write(json.dumps(line) + "\n")
+        except OSError as error:
+            raise Error(f"cannot write {self.metrics_path}: {error.strerror}", ErrorCode.IO_ERROR) from None
+
+    def _cut_metrics(self, steps: int) -> None:
+        """Leaves out what was written after the checkpoint, which will be written again."""
+        kept = [line for line in read_metrics(self.metrics_path) if line["step"] <= steps]
+        text = "".join(json.dumps(line) + "\n" for line in kept)
+        replace_file(str(self.metrics_path), text.encode())
+
+
+def _progress_of(checkpoint: Path) -> dict[str, Any]:
+    metadata = kael.load_safetensors(checkpoint, mode="mapped").metadata
+    try:
+        progress = json.loads(metadata["progress"])
+        missing = {"facts", "best_loss", "looks_since_best"} - progress.keys()
+    except (LookupError, ValueError, AttributeError, RecursionError):
+        missing = {"progress"}
+    if missing:
+        raise _damaged(checkpoint, f"it has no {sorted(missing)}")
+    return dict(progress)
+
+
+def _damaged(checkpoint: Path, reason: str) -> Error:
+    return Error(f"{checkpoint} is no checkpoint of a session: {reason}", ErrorCode.INVALID_FILE)
+
+
+def _digest(*arrays: np.ndarray) -> str:
+    digest = hashlib.sha256()
+    for array in arrays:
+        digest.update(array.size.to_bytes(8, "little"))
+        digest.update(np.ascontiguousarray(array, "<i4").tobytes())
+    return digest.hexdigest()

@@ -1,0 +1,488 @@
+"""Training: its steps, its folder, and how it goes on after an interruption."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import resource
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import kael
+from kael import training
+from kael.training import Evaluation, Options, Session, StepReport, Trainer, _corpus
+
+TEXT = "".join(
+    f"The {a} fox and the {b} dog met at the {c} brook.\n" for a in "abcdefg" for b in "uvw" for c in "xyz"
+)
+SMALL = {"batch_size": 3, "context": 8, "warmup_steps": 1, "evaluate_every": 3, "evaluation_windows": 5}
+
+
+@pytest.fixture(scope="module")
+def books(tmp_path_factory):
+    """A folder with a text and a tokenizer for it."""
+    pytest.importorskip(
+        "tokenizers", reason="the package tokenizers, which trains tokenizers, is not installed"
+    )
+    folder = tmp_path_factory.mktemp("books")
+    (folder / "text.txt").write_text(TEXT)
+    training.train_tokenizer([folder / "text.txt"], folder, 300)
+    return folder
+
+
+def new_model(books, seed=1, positions=8):
+    kael.manual_seed(seed)
+    size = kael.BpeTokenizer.from_pretrained(books).vocabulary_size
+    return kael.GPT(vocab_size=size, max_positions=positions, layers=1, heads=2, dimension=8)
+
+
+def new_session(books, folder, **changes):
+    options = Options(**{"steps": 7, "seed": 1, **SMALL, **changes})
+    return Session(folder, new_model(books), books, [str(books / "text.txt")], options=options)
+
+
+def without_times(path):
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    return [{key: value for key, value in line.items() if key != "tokens_per_second"} for line in lines]
+
+
+def written(folder):
+    files = ("model.safetensors", "config.json", "vocab.json", "merges.txt")
+    return {name: (folder / name).read_bytes() for name in files}
+
+
+# ---- Text
+
+
+@settings(max_examples=200)
+@given(st.text(st.sampled_from("ab \n\t\r\u00a0\u2028é"), max_size=60), st.integers(1, 9))
+def test_a_text_is_cut_where_no_token_is(text, piece):
+    tokenizer = kael.BpeTokenizer.from_pretrained(kael.default_model_path())
+    before, _corpus._PIECE = _corpus._PIECE, piece
+    try:
+        pieces = list(_corpus._pieces(text))
+    finally:
+        _corpus._PIECE = before
+    assert "".join(pieces) == text
+    assert [token for part in pieces for token in tokenizer.encode(part)] == tokenizer.encode(text)
+
+
+def test_files_are_encoded_one_after_the_other_with_an_end_of_text(tmp_path):
+    tokenizer = kael.BpeTokenizer.from_pretrained(kael.default_model_path())
+    (tmp_path / "a").write_bytes(b"\xef\xbb\xbfOne fox.")  # with a byte order mark
+    (tmp_path / "b").write_text("Two dogs.\n")
+    shares = []
+    tokens = training.encode_files(tokenizer, [tmp_path / "a", str(tmp_path / "b")], shares.append)
+    end = [tokenizer.end_of_text]
+    assert tokens.tolist() == tokenizer.encode("One fox.") + end + tokenizer.encode("Two dogs.\n") + end
+    assert tokens.dtype == np.int32
+    assert shares[-1] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "there is no file"),
+        (b"", "holds no text"),
+        (b" \n\t", "holds no text"),
+        (b"good\xffbad", r"is no UTF-8 text: byte 4 is 0xff; convert it"),
+    ],
+)
+def test_a_text_that_is_none_is_named(tmp_path, content, message):
+    path = tmp_path / "book.txt"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(kael.Error, match=f"book.txt.*{message}|{message}.*book.txt"):
+        training.encode_files(kael.BpeTokenizer.from_pretrained(kael.default_model_path()), [path])
+
+
+@pytest.mark.parametrize("share", [0, 1, -0.5, 2.0])
+def test_a_share_must_be_one(share):
+    with pytest.raises(kael.Error, match="validation_share is"):
+        training.split_tokens(np.arange(10), share)
+
+
+# ---- Tokenizers
+
+
+def test_a_tokenizer_is_the_same_for_the_same_text_and_loads(books, tmp_path):
+    training.train_tokenizer([books / "text.txt"], tmp_path, 300)
+    for name in ("vocab.json", "merges.txt"):
+        assert (tmp_path / name).read_bytes() == (books / name).read_bytes()
+    tokenizer = kael.BpeTokenizer.from_pretrained(tmp_path)
+    assert 257 < tokenizer.vocabulary_size <= 300
+    assert tokenizer.end_of_text == tokenizer.vocabulary_size - 1
+    assert tokenizer.decode(tokenizer.encode("The ¶ fox")).decode() == "The ¶ fox"
+
+
+def test_a_trained_tokenizer_encodes_as_the_package_that_trained_it(books):
+    import tokenizers
+
+    theirs = tokenizers.Tokenizer(
+        tokenizers.models.BPE.from_file(str(books / "vocab.json"), str(books / "merges.txt"))
+    )
+    theirs.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    ours = kael.BpeTokenizer.from_pretrained(books)
+    for text in (TEXT, "The brook met éé\n\n  dogs!"):
+        assert ours.encode(text) == theirs.encode(text).ids
+
+
+def test_the_smallest_tokenizer_has_a_token_for_each_byte(books, tmp_path):
+    training.train_tokenizer([books / "text.txt"], tmp_path, 257)
+    tokenizer = kael.BpeTokenizer.from_pretrained(tmp_path)
+    assert tokenizer.vocabulary_size == 257
+    assert len(tokenizer.encode("fox é")) == 6
+    with pytest.raises(kael.Error, match="vocab_size is 256, expected 257"):
+        training.train_tokenizer([books / "text.txt"], tmp_path, 256)
+
+
+# ---- Steps
+
+
+def test_the_loss_falls(books, tmp_path):
+    session = new_session(books, tmp_path, steps=60, learning_rate=3e-2, evaluate_every=60)
+    news = list(session.run())
+    reports = [report for report in news if isinstance(report, StepReport)]
+    assert [report.step for report in reports] == list(range(1, 61))
+    vocabulary = session.trainer.model.config.vocab_size
+    assert reports[0].loss == pytest.approx(math.log(vocabulary), rel=0.02)
+    assert reports[-1].loss < 0.6 * reports[0].loss
+    assert isinstance(news[-1], Evaluation)
+    assert news[-1].loss < 0.7 * reports[0].loss
+
+
+def test_accumulated_batches_make_the_step_of_one_large_batch(books):
+    tokens = np.array(kael.BpeTokenizer.from_pretrained(books).encode(TEXT))
+    weights = []
+    for batch_size, accumulate in ((6, 1), (2, 3)):
+        options = Options(steps=4, seed=5, **{**SMALL, "batch_size": batch_size, "accumulate": accumulate})
+        trainer = Trainer(new_model(books), tokens[100:], tokens[:100], options)
+        for _ in range(4):
+            trainer.step()
+        weights.append(np.concatenate([p.numpy().ravel() for p in trainer.model.state_dict().values()]))
+    np.testing.assert_allclose(weights[0], weights[1], atol=2e-5)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_a_training_has_the_same_bits_for_any_number_of_threads(books, tmp_path, threads):
+    before = kael.get_num_threads()
+    try:
+        for count, folder in ((5, tmp_path / "five"), (threads, tmp_path / "other")):
+            kael.set_num_threads(count)
+            list(new_session(books, folder).run())
+    finally:
+        kael.set_num_threads(before)
+    assert written(tmp_path / "five") == written(tmp_path / "other")
+
+
+@pytest.mark.parametrize(
+    ("evaluate_every", "message"),
+    [(50, r"the loss of step \d+ is \S+ and"), (1, "after step . the loss on the validation text")],
+)
+def test_a_loss_that_is_not_finite_ends_it(books, tmp_path, evaluate_every, message):
+    changes = {"learning_rate": 900.0, "clip_norm": 0.0, "warmup_steps": 0, "evaluate_every": evaluate_every}
+    session = new_session(books, tmp_path, steps=50, **changes)
+    with pytest.raises(kael.Error, match=f"{message}.*: try a lower learning rate or a longer warm-up"):
+        list(session.run())
+    checkpoint = tmp_path / "training" / "checkpoint.safetensors"
+    if checkpoint.exists():
+        Session.resume(tmp_path)
+
+
+def test_a_model_too_short_for_the_context_is_named(books, tmp_path):
+    with pytest.raises(kael.Error, match="context is 9, expected at most the model's 8 positions"):
+        new_session(books, tmp_path, context=9)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"steps": 0}, "steps is 0"),
+        ({"batch_size": 2**31}, "batch_size is 2147483648"),
+        ({"learning_rate": -1.0}, "learning_rate is -1, expected 0 to 1000"),
+        ({"beta_2": 1.5}, "beta_2 is 1.5"),
+        ({"seed": -1}, "seed is -1"),
+        ({"warmup_steps": 1000}, "warmup_steps is 1000, expected less than the 1000 steps"),
+    ],
+)
+def test_options_that_make_no_sense_are_named(changes, message):
+    with pytest.raises(kael.Error, match=message):
+        Options(**changes)
+
+
+# ---- The folder
+
+
+def test_the_folder_holds_the_best_model(books, tmp_path):
+    session = new_session(books, tmp_path, steps=12, learning_rate=0.3, evaluate_every=1, final_share=1.0)
+    looks = [news for news in session.run() if isinstance(news, Evaluation)]
+    best = min(looks, key=lambda look: look.loss)
+    assert [look.is_best for look in looks] == [
+        look.loss < min([earlier.loss for earlier in looks[:place]], default=math.inf)
+        for place, look in enumerate(looks)
+    ]
+    model = kael.GPT.from_pretrained(tmp_path)
+    tokens = training.encode_files(kael.BpeTokenizer.from_pretrained(books), [books / "text.txt"])
+    _, validation = training.split_tokens(tokens, 0.1)
+    again = Trainer(model, tokens, validation, Options(**SMALL))
+    assert again.validation_loss() == best.loss
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_the_model_is_written_in_the_dtype_that_was_wished(books, tmp_path, dtype):
+    model = new_model(books)
+    model.save_pretrained(tmp_path, dtype, end_of_text=7)
+    file = kael.load_safetensors(tmp_path / "model.safetensors")
+    assert {tensor.dtype for tensor in file.values()} == {dtype}
+    config = json.loads((tmp_path / "config.json").read_text())
+    assert (config["eos_token_id"], config["n_embd"]) == (7, 8)
+    assert kael.GPT.from_pretrained(tmp_path).config == model.config
+
+
+@pytest.mark.parametrize("stop", range(1, 7))
+def test_a_resumed_session_writes_what_an_uninterrupted_one_does(books, tmp_path, stop):
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    list(new_session(books, whole).run())
+    first = new_session(books, parts)
+    for news in first.run():
+        if isinstance(news, StepReport) and news.step == stop:
+            break
+    first.save()
+    second = Session.resume(parts)
+    assert second.steps_done == stop
+    list(second.run())
+    assert written(whole) == written(parts)
+    metrics = "training/metrics.jsonl"
+    # A look that the interruption cut off is made when it is next due.
+    due = [
+        line for line in without_times(whole / metrics) if stop % 3 or "loss" in line or line["step"] != stop
+    ]
+    assert without_times(parts / metrics) == due
+
+
+def test_what_a_killed_process_wrote_after_its_checkpoint_is_written_again(books, tmp_path):
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    list(new_session(books, whole).run())
+    for news in new_session(books, killed).run():
+        if isinstance(news, StepReport) and news.step == 5:
+            break  # two steps after the last checkpoint
+    with open(killed / "training" / "metrics.jsonl", "a") as file:
+        file.write('{"step": 6, "lo')
+    list(Session.resume(killed).run())
+    assert written(whole) == written(killed)
+    metrics = "training/metrics.jsonl"
+    assert without_times(whole / metrics) == without_times(killed / metrics)
+
+
+def test_a_training_ends_when_it_no_longer_improves(books, tmp_path):
+    session = new_session(books, tmp_path, steps=40, learning_rate=0.0, evaluate_every=1, patience=3)
+    looks = [news for news in session.run() if isinstance(news, Evaluation)]
+    assert [look.is_best for look in looks] == [True, False, False, False]
+    assert list(Session.resume(tmp_path).run()) == []
+
+
+def test_a_second_training_does_not_overwrite_the_first(books, tmp_path):
+    list(new_session(books, tmp_path).run())
+    with pytest.raises(kael.Error, match="holds a training already: resume it, or give another folder"):
+        new_session(books, tmp_path)
+
+
+def test_a_changed_text_cannot_be_gone_on_with(books, tmp_path):
+    text = tmp_path / "text.txt"
+    text.write_text(TEXT)
+    folder = tmp_path / "model"
+    session = Session(folder, new_model(books), books, [str(text)], options=Options(steps=5, **SMALL))
+    session.save()
+    text.write_text(TEXT + "More.\n")
+    with pytest.raises(kael.Error, match="the texts or the tokenizer have changed since the training"):
+        Session.resume(folder)
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda path: path.unlink(), "holds no training to resume"),
+        (lambda path: path.write_bytes(path.read_bytes()[:100]), "checkpoint.safetensors"),
+        (
+            lambda path: kael.save_safetensors(path, {}),
+            r"no checkpoint of a session: it has no \['progress'\]",
+        ),
+        (
+            lambda path: kael.save_safetensors(
+                path, {}, {"progress": '{"facts": {}, "best_loss": 1, "looks_since_best": 0}'}
+            ),
+            "no checkpoint of a session: KeyError: 'model'",
+        ),
+    ],
+)
+def test_a_damaged_checkpoint_is_named(books, tmp_path, damage, message):
+    session = new_session(books, tmp_path)
+    session.save()
+    damage(tmp_path / "training" / "checkpoint.safetensors")
+    with pytest.raises(kael.Error, match=message):
+        Session.resume(tmp_path)
+
+
+def test_a_full_disk_leaves_the_last_checkpoint(books, tmp_path):
+    session = new_session(books, tmp_path)
+    session.save()
+    checkpoint = tmp_path / "training" / "checkpoint.safetensors"
+    before = checkpoint.read_bytes()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (2000, limits[1]))
+        with pytest.raises(kael.Error) as caught:
+            list(session.run())
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert caught.value.code == kael.ErrorCode.IO_ERROR
+    assert checkpoint.read_bytes() == before
+    assert sorted(path.name for path in checkpoint.parent.iterdir()) == [
+        "checkpoint.safetensors",
+        "metrics.jsonl",
+    ]
+    list(Session.resume(tmp_path).run())
+
+
+def test_the_losses_are_drawn(books, tmp_path):
+    pytest.importorskip("matplotlib", reason="the package matplotlib, which draws, is not installed")
+    session = new_session(books, tmp_path)
+    list(session.run())
+    training.draw_losses(session.metrics_path, tmp_path / "loss.svg")
+    training.draw_losses(session.metrics_path, tmp_path / "loss.png")
+    assert (tmp_path / "loss.svg").read_text().rstrip().endswith("</svg>")
+    assert (tmp_path / "loss.png").read_bytes().startswith(b"\x89PNG")
+
+
+# ---- Exchange with other programs
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"tie_word_embeddings": False},
+        {"activation": "gelu_erf", "inner_dimension": 48, "scale_attention_by_inverse_layer": True},
+        {"activation": "relu", "scale_attention": False},
+    ],
+)
+def test_a_saved_model_is_that_of_transformers_and_the_other_way_round(tmp_path, changes):
+    transformers = pytest.importorskip(
+        "transformers", reason="transformers, the oracle of this test, is not installed"
+    )
+    torch = pytest.importorskip("torch", reason="PyTorch, which transformers needs, is not installed")
+    kael.manual_seed(3)
+    ours = kael.GPT(vocab_size=61, max_positions=16, layers=2, heads=2, dimension=32, **changes)
+    for parameter in ours.train().parameters():
+        if len(parameter.shape) == 2:
+            parameter.copy_(kael.randn(*parameter.shape) * 0.3)
+    ours.save_pretrained(tmp_path / "ours")
+    ids = [3, 1, 4, 1, 5, 9, 2, 6]
+    expected = ours(ids).numpy()
+    theirs = transformers.GPT2LMHeadModel.from_pretrained(tmp_path / "ours").eval()
+    with torch.no_grad():
+        np.testing.assert_allclose(theirs(torch.tensor([ids])).logits[0].numpy(), expected, atol=1e-4)
+    theirs.save_pretrained(tmp_path / "theirs")
+    np.testing.assert_array_equal(kael.GPT.from_pretrained(tmp_path / "theirs")(ids).numpy(), expected)
+
+
+# ---- The command line
+
+
+def start(*arguments):
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    command = [sys.executable, "-m", "kael", *map(str, arguments)]
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    )
+
+
+def run(*arguments, code=0):
+    process = start(*arguments)
+    output, errors = process.communicate(timeout=120)
+    assert process.returncode == code, errors
+    if code:
+        assert errors.count("\n") == 1
+        assert "Traceback" not in errors
+        return errors
+    return output
+
+
+@pytest.fixture
+def quick(books):
+    pytest.importorskip("tqdm", reason="the package tqdm, which shows the progress, is not installed")
+    steps = ("--steps", 4, "--evaluate-every", 2, "--batch-size", 2, "--context", 8)
+    sizes = ("--layers", 1, "--heads", 2, "--dimension", 8)
+    return ("--text", books / "text.txt", "--vocab-size", 300, *steps, *sizes)
+
+
+def test_the_command_trains_a_model_that_the_others_read(quick, tmp_path):
+    text = run("train", "--to", tmp_path / "new", *quick)
+    assert "4 steps of 16 tokens" in text
+    assert "step 4  loss" in text
+    assert run("generate", "--data", tmp_path / "new", "--prompt", "The", "--max-tokens", 5, "--seed", 1)
+    assert "step" not in run("train", "--resume", tmp_path / "new").partition("\n")[2]  # all are done
+    tuned = run(
+        "train",
+        "--to",
+        tmp_path / "tuned",
+        "--from",
+        tmp_path / "new",
+        *quick[:2],
+        "--steps",
+        2,
+        "--context",
+        8,
+    )
+    assert "2 steps" in tuned
+    for name in ("vocab.json", "merges.txt"):
+        assert (tmp_path / "tuned" / name).read_bytes() == (tmp_path / "new" / name).read_bytes()
+
+
+def test_ctrl_c_ends_it_after_the_step_and_resume_goes_on(quick, tmp_path):
+    many = [*map(str, quick)]
+    many[many.index("--steps") + 1] = "100000"
+    process = start("train", "--to", tmp_path / "x", *many, "--seed", 3)
+    for line in process.stdout:
+        if line.startswith("step 4 "):
+            break
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert "interrupted after step" in errors
+    assert f"train --resume {tmp_path / 'x'} goes on" in errors
+    steps = int(errors.split("after step ")[1].split()[0])
+    assert Session.resume(tmp_path / "x").steps_done == steps >= 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--to", "{tmp}/x"), "there is no text: give files with --text"),
+        (("--to", "{tmp}/x", "--text", "/nowhere.txt"), "there is no file /nowhere.txt"),
+        (("--to", "{tmp}/x", "--text", "{text}", "--context", "100000"), "expected at least 100001"),
+        (("--resume", "{tmp}/x"), "holds no training to resume"),
+        (("--resume", "{tmp}/x", "--dtype", "float16"), "--dtype cannot go with --resume"),
+        (("--resume", "{tmp}/x", "--from", "y"), "--from cannot go with --resume"),
+        (
+            ("--to", "{tmp}/x", "--text", "{text}", "--from", "y", "--layers", "3"),
+            "--layers cannot go with --from",
+        ),
+        (("--to", "{tmp}/x", "--text", "{text}", "--from", "/nowhere"), "/nowhere is no folder"),
+        (("--to", "{tmp}/x", "--text", "{text}", "--heads", "3"), "heads"),
+        (("--to", "{text}/x", "--text", "{text}"), "cannot make the folder"),
+    ],
+)
+def test_wrong_arguments_are_named(books, tmp_path, arguments, message):
+    pytest.importorskip("tqdm", reason="the package tqdm, which shows the progress, is not installed")
+    names = {"tmp": tmp_path, "text": books / "text.txt"}
+    assert message in run("train", *(argument.format(**names) for argument in arguments), code=1)
