@@ -18,6 +18,7 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
+import kael
 from kael import _checks
 from kael._apply import apply, apply_in_place
 from kael._errors import Error
@@ -147,7 +148,7 @@ def _contiguous(tensor: Tensor) -> Tensor:
 
 
 def _zeros_like(tensor: Tensor) -> Tensor:
-    return tensor.detach().clone().mul_(0.0)  # type: ignore[attr-defined,no-any-return]
+    return kael.zeros(*tensor.shape, dtype=tensor.dtype)  # type: ignore[attr-defined,no-any-return]
 
 
 def _rate(name: str, value: Any, least: float = 0.0, below: float = math.inf) -> float:

@@ -66,3 +66,14 @@ def test_any_value_turns_the_caching_allocator_off():
 def test_a_number_of_threads_out_of_range_says_the_range(count):
     with pytest.raises(kael.Error, match=f"count is {count}, expected 1 to 256"):
         kael.set_num_threads(count)
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="the system does not say what is loaded")
+def test_threads_come_from_no_openmp_that_thread_sanitizer_cannot_see():  # KB077
+    loaded = run(
+        "kael.set_num_threads(3); kael.ones(300, 300).matmul(kael.ones(300, 300));"
+        "print(open('/proc/self/maps').read())"
+    )
+    assert "libkael" in loaded
+    names = {line.rpartition("/")[2] for line in loaded.splitlines()}
+    assert not [name for name in names if name.startswith(("libgomp", "libomp", "libiomp"))]

@@ -187,3 +187,11 @@ def test_a_replaced_file_keeps_its_permissions_and_a_link_is_itself_replaced(tmp
     kael.save_safetensors(link, {"a": [3]})
     assert not link.is_symlink()
     assert [kael.load_safetensors(path)["a"].tolist() for path in (old, link)] == [[2], [3]]
+
+
+def test_a_copied_file_may_be_cut_short_afterwards(tmp_path):  # KB011
+    path = tmp_path / "x.safetensors"
+    kael.save_safetensors(path, {"x": np.arange(5000, dtype=np.int64)})
+    x = kael.load_safetensors(path, mode="copy")["x"]
+    os.truncate(path, 0)
+    assert x.sum().item() == 4999 * 2500
