@@ -64,6 +64,7 @@ def run(*arguments, code=0, stdin=b"", **changes):
         ("train",),
         ("tokenizer",),
         ("tokenizer", "train"),
+        ("download",),
     ],
 )
 def test_help_suffices(command):

@@ -103,6 +103,7 @@ def test_one_file_includes_nlohmann_json():
 # Packages of extras, which a module imports where it uses them.
 OPTIONAL = {
     "_cli/_train.py": {"tqdm"},
+    "_download.py": {"huggingface_hub"},
     "_drawing.py": {"graphviz"},
     "_memory.py": {"matplotlib"},
     "training/_metrics.py": {"matplotlib"},

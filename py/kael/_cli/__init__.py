@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import kael
-from kael._cli import _bench, _generate, _inspect, _tokenize, _tokenizer, _train
+from kael._cli import _bench, _download, _generate, _inspect, _tokenize, _tokenizer, _train
 from kael._errors import one_line
 
 _PROGRAM = "python -m kael"
-_COMMANDS = (_generate, _train, _tokenizer, _tokenize, _inspect, _bench)
+_COMMANDS = (_generate, _train, _tokenizer, _download, _tokenize, _inspect, _bench)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
