@@ -13,6 +13,7 @@
 #include "autograd/detection.h"
 #include "autograd/record.h"
 #include "tensor/forward_views.h"
+#include "tensor/layers.h"
 
 namespace kael {
 
@@ -75,6 +76,12 @@ Tensor gelu_tanh_slope(const Operand& x) {
     const Tensor tangent = tanh(x * (squared * kCubic + 1.0) * scale);
     const Tensor inner = (squared * (3.0 * kCubic) + 1.0) * scale;
     return (tangent + 1.0) * 0.5 + x * 0.5 * (1.0 - square(tangent)) * inner;
+}
+
+// Where it is to be differentiated again, of recorded operators; else in one pass.
+Tensor gelu_tanh_gradient(const Values& v) {
+    return grad_enabled() ? v.gradient * gelu_tanh_slope(v.x())
+                          : forward::gelu_tanh_gradient(v.gradient, v.x().tensor());
 }
 
 // x^(y-1) is infinite at 0 for y = 0, where the slope is 0.
@@ -143,9 +150,7 @@ const Rule kRules[] = {
     {"gelu",
      "GeluBackward",
      {{{kX, [](const Values& v) { return v.gradient * gelu_slope(v.x()); }}}}},
-    {"gelu_tanh",
-     "GeluTanhBackward",
-     {{{kX, [](const Values& v) { return v.gradient * gelu_tanh_slope(v.x()); }}}}},
+    {"gelu_tanh", "GeluTanhBackward", {{{kX, gelu_tanh_gradient}}}},
     // ---- Two operands
     {"add", "AddBackward", {{{kNothing, passes}, {kNothing, passes}}}},
     {"sub",

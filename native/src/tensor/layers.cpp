@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numbers>
 #include <vector>
 
 #include "kael/error.h"
@@ -136,6 +137,15 @@ double to_shares(double* row, std::int64_t width) {
         row[i] /= sum;
     }
     return largest + std::log(sum);
+}
+
+// ---- GELU
+
+double gelu_tanh_slope(double x) {
+    const double scale = std::numbers::sqrt2 * std::numbers::inv_sqrtpi;
+    const double tangent = std::tanh(scale * (x + 0.044715 * x * x * x));
+    return 0.5 * (1.0 + tangent) +
+           0.5 * x * (1.0 - tangent * tangent) * scale * (1.0 + 3.0 * 0.044715 * x * x);
 }
 
 std::size_t padded(std::int64_t width) {
@@ -293,6 +303,25 @@ Tensor cross_entropy_gradient(const Tensor& gradient, const Tensor& logits, cons
                      });
     });
     return result.to(logits.dtype());
+}
+
+Tensor gelu_tanh_gradient(const Tensor& gradient, const Tensor& x) {
+    const DType compute = compute_type("gelu_tanh", x);
+    const Tensor incoming = prepared(gradient, compute);
+    const Tensor from = prepared(x, compute);
+    const Tensor result = Tensor::empty(x.shape(), compute);
+    parallel_for(0, x.numel(), kGrain, [&](std::int64_t first, std::int64_t last) {
+        if (compute == DType::float32) {
+            kernels::cpu_kernels().gelu_tanh_gradient(elements<float>(incoming) + first,
+                                                      elements<float>(from) + first, last - first,
+                                                      writable<float>(result) + first);
+            return;
+        }
+        std::transform(elements<double>(incoming) + first, elements<double>(incoming) + last,
+                       elements<double>(from) + first, writable<double>(result) + first,
+                       [](double g, double value) { return g * gelu_tanh_slope(value); });
+    });
+    return result.to(x.dtype());
 }
 
 } // namespace kael::forward

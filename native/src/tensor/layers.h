@@ -40,4 +40,7 @@ struct LayerNormGradients {
 [[nodiscard]] Tensor cross_entropy_gradient(const Tensor& gradient, const Tensor& logits,
                                             const Tensor& targets, std::int64_t ignored);
 
+// Of x, of one shape with the gradient, where the gradient is that of gelu_tanh(x).
+[[nodiscard]] Tensor gelu_tanh_gradient(const Tensor& gradient, const Tensor& x);
+
 } // namespace kael::forward

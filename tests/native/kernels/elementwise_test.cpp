@@ -16,6 +16,12 @@ double gelu_tanh_exactly(double x) {
     return x / (1.0 + std::exp(-2.0 * std::sqrt(2.0 / M_PI) * (x + 0.044715 * x * x * x)));
 }
 
+double gelu_tanh_slope_exactly(double x) {
+    const double scale = std::sqrt(2.0 / M_PI);
+    const double s = 1.0 / (1.0 + std::exp(-2.0 * scale * (x + 0.044715 * x * x * x)));
+    return s + x * s * (1.0 - s) * 2.0 * scale * (1.0 + 3.0 * 0.044715 * x * x);
+}
+
 double gelu_erf_exactly(double x) {
     return 0.5 * x * std::erfc(-x / std::sqrt(2.0));
 }
@@ -24,13 +30,15 @@ class Elementwise : public KernelTest {
 protected:
     using InPlace = void (*)(float*, std::int64_t);
 
-    static float of(InPlace function, float x) {
+    template <typename Function>
+    static float of(const Function& function, float x) {
         function(&x, 1);
         return x;
     }
 
     // Every length up to a few registers: an element's result must not depend on its place.
-    void expect_same_at_every_place(InPlace function) {
+    template <typename Function>
+    void expect_same_at_every_place(const Function& function) {
         for (std::int64_t n = 0; n <= 40; ++n) {
             const auto x = random(n);
             std::vector<float> expected;
@@ -96,7 +104,32 @@ TEST_P(Elementwise, ActivationsOfExtremeValues) {
     EXPECT_TRUE(std::isnan(of(kernels().relu, kNaN)));
 }
 
+TEST_P(Elementwise, TheGradientOfGeluTanhIsAccurate) {
+    const std::vector<float> x = sweep();
+    std::vector<float> gradient(x.size(), 2.0f);
+    kernels().gelu_tanh_gradient(gradient.data(), x.data(), static_cast<std::int64_t>(x.size()),
+                                 gradient.data());
+    for (std::size_t i = 0; i < x.size(); ++i) {
+        const double expected = 2.0 * gelu_tanh_slope_exactly(static_cast<double>(x[i]));
+        ASSERT_NEAR(static_cast<double>(gradient[i]), expected, 1e-6) << x[i];
+    }
+    const auto slope = [&](float at) {
+        float result = 1.0f;
+        kernels().gelu_tanh_gradient(&result, &at, 1, &result);
+        return result;
+    };
+    for (const float far : {20.0f, 1e10f, 3e38f, kInfinity}) {
+        EXPECT_EQ(slope(far), 1.0f);
+        EXPECT_NEAR(slope(-far), 0.0f, 1e-30f);
+    }
+    EXPECT_EQ(slope(0.0f), 0.5f);
+    EXPECT_TRUE(std::isnan(slope(kNaN)));
+    EXPECT_TRUE(std::isnan(slope(-kNaN)));
+}
+
 TEST_P(Elementwise, AnElementDoesNotDependOnItsPlace) {
+    expect_same_at_every_place(
+        [&](float* x, std::int64_t n) { kernels().gelu_tanh_gradient(x, x, n, x); });
     expect_same_at_every_place(kernels().gelu_tanh);
     expect_same_at_every_place(kernels().gelu_erf);
     expect_same_at_every_place(kernels().relu);

@@ -99,6 +99,7 @@ TEST(CpuKernels, FusedTablesAgreeToTheBit) {
         std::vector<float> result = input;
         kernels.gelu_tanh(result.data(), 5000);
         kernels.gelu_erf(result.data() + 5000, 5000);
+        kernels.gelu_tanh_gradient(input.data(), input.data() + 5000, 1000, result.data() + 16000);
         kernels.softmax(result.data() + 10000, 1000);
         kernels.layer_norm(result.data() + 12000, input.data(), input.data() + 3000, 1e-5f, 1001,
                            result.data() + 14000);

@@ -36,6 +36,20 @@ inline Vector gelu_tanh_of(Vector x) {
     return finite / (broadcast(1.0f) + exponential(minus_two_u));
 }
 
+// With e = exp(-2u), that is s + x e s^2 2u', where s = 1 / (1 + e). Far from 0 the second term
+// vanishes before its factors overflow.
+inline Vector gelu_tanh_slope(Vector x) {
+    const Vector near = at_most(at_least(x, broadcast(-20.0f)), broadcast(20.0f));
+    const Vector square = near * near;
+    const Vector cubic = fused(square, broadcast(0.044715f), broadcast(1.0f));
+    const Vector minus_two_u = (near * broadcast(-1.59576912160573071f)) * cubic;
+    const Vector e = exponential(at_most(minus_two_u, broadcast(80.0f)));
+    const Vector s = broadcast(1.0f) / (broadcast(1.0f) + e);
+    const Vector two_u_slope =
+        fused(square, broadcast(0.134145f), broadcast(1.0f)) * broadcast(1.59576912160573071f);
+    return fused(near * two_u_slope, (e * s) * s, s);
+}
+
 // x Phi(x), Phi the normal distribution function, with absolute error below 1e-7 max(1, |x|):
 // Phi(-a) = exp(-a^2 / 2) G(a) for a >= 0, G a minimax fit of degree 10 in q = (a - 2.5) / (a
 // + 2.5) on 0 <= a <= 14.5 (relative error 1.1e-8), where exp reaches 0. Then gelu = max(x, 0) - a
@@ -64,6 +78,11 @@ void gelu_tanh(float* x, Index n) {
 
 void gelu_erf(float* x, Index n) {
     for_each_vector(n, [=](auto get, auto put) { put(x, gelu_erf_of(get(x))); });
+}
+
+void gelu_tanh_gradient(const float* gradient, const float* x, Index n, float* out) {
+    for_each_vector(n,
+                    [=](auto get, auto put) { put(out, get(gradient) * gelu_tanh_slope(get(x))); });
 }
 
 void relu(float* x, Index n) {

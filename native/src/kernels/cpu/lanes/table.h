@@ -24,6 +24,7 @@ constexpr CpuKernels make_table(const char* name) {
         .gelu_tanh = gelu_tanh,
         .gelu_erf = gelu_erf,
         .relu = relu,
+        .gelu_tanh_gradient = gelu_tanh_gradient,
         .add = add,
         .add_halves = add_halves,
         .store_key = store_key,
