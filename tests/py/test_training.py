@@ -103,6 +103,15 @@ def test_a_text_that_is_none_is_named(tmp_path, content, message):
         training.encode_files(kael.BpeTokenizer.from_pretrained(kael.default_model_path()), [path])
 
 
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+def test_a_text_that_cannot_be_read_again_is_named(tmp_path, kind):
+    path = tmp_path / "pipe" if kind == "pipe" else "/dev/zero"
+    if kind == "pipe":
+        os.mkfifo(path)
+    with pytest.raises(kael.Error, match=f"{path} is a pipe or a device, expected a file"):
+        training.train_tokenizer([path], tmp_path / "tokenizer")
+
+
 @pytest.mark.parametrize("share", [0, 1, -0.5, 2.0])
 def test_a_share_must_be_one(share):
     with pytest.raises(kael.Error, match="validation_share is"):
@@ -132,6 +141,11 @@ def test_a_trained_tokenizer_encodes_as_the_package_that_trained_it(books):
     ours = kael.BpeTokenizer.from_pretrained(books)
     for text in (TEXT, "The brook met éé\n\n  dogs!"):
         assert ours.encode(text) == theirs.encode(text).ids
+
+
+def test_the_largest_vocabulary_reserves_no_memory_for_it(books, tmp_path):
+    training.train_tokenizer([books / "text.txt"], tmp_path, 2**31 - 1)
+    assert 257 < kael.BpeTokenizer.from_pretrained(tmp_path).vocabulary_size < 257 + len(TEXT)
 
 
 def test_the_smallest_tokenizer_has_a_token_for_each_byte(books, tmp_path):
@@ -246,7 +260,7 @@ def test_the_model_is_written_in_the_dtype_that_was_wished(books, tmp_path, dtyp
     assert kael.GPT.from_pretrained(tmp_path).config == model.config
 
 
-@pytest.mark.parametrize("stop", range(1, 7))
+@pytest.mark.parametrize("stop", range(1, 8))
 def test_a_resumed_session_writes_what_an_uninterrupted_one_does(books, tmp_path, stop):
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     list(new_session(books, whole).run())
@@ -260,11 +274,23 @@ def test_a_resumed_session_writes_what_an_uninterrupted_one_does(books, tmp_path
     list(second.run())
     assert written(whole) == written(parts)
     metrics = "training/metrics.jsonl"
-    # A look that the interruption cut off is made when it is next due.
-    due = [
-        line for line in without_times(whole / metrics) if stop % 3 or "loss" in line or line["step"] != stop
-    ]
-    assert without_times(parts / metrics) == due
+    assert without_times(parts / metrics) == without_times(whole / metrics)
+
+
+def test_a_look_that_its_checkpoint_does_not_know_is_written_once(books, tmp_path):
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    list(new_session(books, whole).run())
+    first = new_session(books, killed)
+    for news in first.run():
+        if isinstance(news, StepReport) and news.step == 3:
+            first.save()
+            before = first._checkpoint.read_bytes()
+        if isinstance(news, Evaluation):
+            first._checkpoint.write_bytes(before)  # as if it had been killed before it wrote the next one
+            break
+    list(Session.resume(killed).run())
+    metrics = "training/metrics.jsonl"
+    assert without_times(killed / metrics) == without_times(whole / metrics)
 
 
 def test_what_a_killed_process_wrote_after_its_checkpoint_is_written_again(books, tmp_path):
@@ -294,6 +320,29 @@ def test_a_second_training_does_not_overwrite_the_first(books, tmp_path):
         new_session(books, tmp_path)
 
 
+def test_metrics_of_a_training_without_a_checkpoint_are_not_gone_on_with(books, tmp_path):
+    for news in new_session(books, tmp_path).run():
+        if news.step == 2:
+            break
+    session = new_session(books, tmp_path)
+    list(session.run())
+    assert [line["step"] for line in training.read_metrics(session.metrics_path) if "loss" in line] == [
+        *range(1, 8)
+    ]
+
+
+def test_one_session_at_a_time_runs_in_a_folder(books, tmp_path):
+    session = new_session(books, tmp_path)
+    session.save()
+    news = session.run()
+    next(news)
+    for another in (Session.resume, Session.require_new, lambda folder: new_session(books, folder)):
+        with pytest.raises(kael.Error, match="another training is running in"):
+            another(tmp_path)
+    news.close()
+    Session.resume(tmp_path)
+
+
 def test_a_changed_text_cannot_be_gone_on_with(books, tmp_path):
     text = tmp_path / "text.txt"
     text.write_text(TEXT)
@@ -303,6 +352,17 @@ def test_a_changed_text_cannot_be_gone_on_with(books, tmp_path):
     text.write_text(TEXT + "More.\n")
     with pytest.raises(kael.Error, match="the texts or the tokenizer have changed since the training"):
         Session.resume(folder)
+
+
+def change_progress(path, **changes):
+    file = kael.load_safetensors(path)
+    progress = {**json.loads(file.metadata["progress"]), **changes}
+    kael.save_safetensors(path, dict(file), {**file.metadata, "progress": json.dumps(progress)})
+
+
+def change_facts(path, **changes):
+    facts = json.loads(kael.load_safetensors(path).metadata["progress"])["facts"]
+    change_progress(path, facts={**facts, **changes})
 
 
 @pytest.mark.parametrize(
@@ -316,10 +376,20 @@ def test_a_changed_text_cannot_be_gone_on_with(books, tmp_path):
         ),
         (
             lambda path: kael.save_safetensors(
-                path, {}, {"progress": '{"facts": {}, "best_loss": 1, "looks_since_best": 0}'}
+                path, {}, {"progress": '{"facts": {}, "best_loss": 1, "looks_since_best": 0, "looked_at": 0}'}
             ),
-            "no checkpoint of a session: KeyError: 'model'",
+            "no checkpoint of a session: KeyError: 'dtype'",
         ),
+        (lambda path: change_progress(path, steps_done=-1), "steps_done is -1, expected 0 to 7"),
+        (lambda path: change_progress(path, steps_done=1e999), "TypeError: steps_done must be an integer"),
+        (lambda path: change_progress(path, looked_at=8), "looked_at is 8, expected 0 to 0"),
+        (lambda path: change_progress(path, best_loss="low"), "TypeError: best_loss must be a number"),
+        (lambda path: change_facts(path, tokens=None), "the texts or the tokenizer have changed"),
+        (lambda path: change_facts(path, texts=["a\0b"]), "cannot be a path"),
+        (lambda path: change_facts(path, texts=7), "TypeError"),
+        (lambda path: change_facts(path, model=[]), "TypeError"),
+        (lambda path: change_facts(path, validation_share="half"), "TypeError: validation_share"),
+        (lambda path: change_facts(path, dtype="int8"), "dtype is 'int8'"),
     ],
 )
 def test_a_damaged_checkpoint_is_named(books, tmp_path, damage, message):
@@ -430,7 +500,7 @@ def test_the_command_trains_a_model_that_the_others_read(quick, tmp_path):
     assert "4 steps of 16 tokens" in text
     assert "step 4  loss" in text
     assert run("generate", "--data", tmp_path / "new", "--prompt", "The", "--max-tokens", 5, "--seed", 1)
-    assert "step" not in run("train", "--resume", tmp_path / "new").partition("\n")[2]  # all are done
+    assert "this training has ended, after step 4\n" in run("train", "--resume", tmp_path / "new")
     tuned = run(
         "train",
         "--to",
@@ -446,6 +516,26 @@ def test_the_command_trains_a_model_that_the_others_read(quick, tmp_path):
     assert "2 steps" in tuned
     for name in ("vocab.json", "merges.txt"):
         assert (tmp_path / "tuned" / name).read_bytes() == (tmp_path / "new" / name).read_bytes()
+
+
+def test_a_refused_training_leaves_the_tokenizer_of_the_one_that_is_there(quick, tmp_path):
+    run("train", "--to", tmp_path / "x", *quick)
+    before = written(tmp_path / "x")
+    other = tmp_path / "other.txt"
+    other.write_text("Pack my box with five dozen liquor jugs.\n" * 40)
+    arguments = ("--text", other, *quick[2:])
+    assert "holds a training already" in run("train", "--to", tmp_path / "x", *arguments, code=1)
+    assert written(tmp_path / "x") == before
+
+
+def test_samples_are_text_that_any_terminal_shows(quick, tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    text = tmp_path / "text.txt"
+    text.write_text("\x1b[31m\x07é\n" * 400)
+    arguments = ("--vocab-size", 257, *quick[4:], "--steps", 40, "--learning-rate", 0.03)
+    output = run("train", "--to", tmp_path / "x", "--text", text, *arguments)
+    assert "\\x1b" in output
+    assert output.replace("\n", "").isprintable()
 
 
 def test_ctrl_c_ends_it_after_the_step_and_resume_goes_on(quick, tmp_path):

@@ -18,6 +18,7 @@ from typing import Any
 import kael
 from kael import _early, training
 from kael._cli import _arguments
+from kael._errors import one_line
 from kael.training import Evaluation, Options, Session, StepReport
 
 _DEFAULTS = {field.name: field.default for field in fields(Options)}
@@ -130,7 +131,7 @@ def run(options: argparse.Namespace) -> int:
         hint = "a smaller --batch-size (with --accumulate) or --context needs less"
         raise kael.Error(f"{error.message}: {hint}", error.code) from None
     _draw_losses(session)
-    if stop and session.steps_done < session.options.steps:
+    if not session.has_ended:
         print(
             f"interrupted after step {session.steps_done} of {session.options.steps}; "
             f"python -m kael train --resume {session.folder} goes on",
@@ -193,6 +194,7 @@ def _tokenizer_folder(options: argparse.Namespace) -> Path:
     if options.tokenizer is not None:
         _refuse(options, ("vocab_size",), "cannot go with --tokenizer, which has its own")
         return Path(options.tokenizer)
+    Session.require_new(options.to)  # whose tokenizer must stay
     training.train_tokenizer(options.text, options.to, options.vocab_size or _VOCABULARY)
     return Path(options.to)
 
@@ -219,6 +221,8 @@ class _Display:
             ) from None
         self._tqdm: Any = tqdm
         self._bar: Any = None
+        # A terminal that lacks a character of a sample shows a question mark; the training goes on.
+        sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
 
     def __enter__(self) -> _Display:
         return self
@@ -247,6 +251,8 @@ class _Display:
             f"{options.steps * session.trainer.epochs_per_step:.1f} times the text",
             flush=True,
         )
+        if session.has_ended:
+            print(f"this training has ended, after step {session.steps_done}", flush=True)
         per_step = session.trainer.tokens_per_step
         self._bar = self._tqdm(
             total=options.steps * per_step,
@@ -257,6 +263,7 @@ class _Display:
             dynamic_ncols=True,
         )
         self._per_step = per_step
+        self._last: StepReport | None = None
 
     def show(self, news: StepReport | Evaluation) -> None:
         """Tells of a step, or of a look at the validation text."""
@@ -265,8 +272,9 @@ class _Display:
             self._bar.update(self._per_step)
             self._last = news
             return
-        sample = " ".join(news.sample.split())
-        line = f"step {news.step}  loss {self._last.loss:.4f}  validation {news.loss:.4f}"
+        sample = one_line(" ".join(news.sample.split()))
+        loss = f"loss {self._last.loss:.4f}  " if self._last is not None else ""
+        line = f"step {news.step}  {loss}validation {news.loss:.4f}"
         best = "" if news.is_best else "  (no better)"
         with self._above_the_bar():
             print(f"{line}{best}\n    {sample}", flush=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -19,13 +20,20 @@ _PIECE = 1 << 18
 
 
 def read_text(path: Path) -> str:
-    """A text file, which must be UTF-8 and not empty."""
+    """A text file, which must be UTF-8 and not empty. A pipe is refused: who trains reads a text again, for
+    the tokenizer and when the training is resumed.
+    """
     name = os.fsdecode(_checks.path("path", path))
     try:
+        mode = os.stat(name).st_mode
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+            raise Error(f"{name} is a pipe or a device, expected a file, which can be read again")
         with open(name, "rb") as file:
             content = file.read()
     except FileNotFoundError:
         raise Error(f"there is no file {name}", ErrorCode.NOT_FOUND) from None
+    except ValueError as error:
+        raise Error(f"{name} cannot be a path: {error}") from None
     except OSError as error:
         raise Error(f"cannot read {name}: {error.strerror or error}", ErrorCode.IO_ERROR) from None
     try:

@@ -23,7 +23,7 @@ def read_metrics(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
         try:
             fields = json.loads(line)
             metrics.append({**fields, "step": int(fields["step"])})
-        except (ValueError, LookupError, TypeError):
+        except (ValueError, LookupError, TypeError, OverflowError, RecursionError):
             if number < len(lines):
                 raise Error(
                     f"line {number} of {path} is no metrics of a training", ErrorCode.INVALID_FILE
@@ -54,7 +54,8 @@ def draw_losses(metrics: str | os.PathLike[str], picture: str | os.PathLike[str]
     axes.set_xlabel("step")
     axes.set_ylabel("loss per token")
     axes.grid(alpha=0.3)
-    axes.legend()
+    if axes.has_data():
+        axes.legend()
     try:
         figure.savefig(picture, metadata={"Date": None} if str(picture).endswith(".svg") else None)
     except OSError as error:

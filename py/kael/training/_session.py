@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
-import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,6 +25,7 @@ from kael.training._options import Options
 from kael.training._trainer import StepReport, Trainer
 
 _TOKENIZER_FILES = ("vocab.json", "merges.txt")
+_DTYPES = ("float32", "float16", "bfloat16")
 _SAMPLE_TOKENS = 48
 
 
@@ -46,6 +48,9 @@ class Session:
 
     Every file is written whole or not at all. A training that was interrupted at any point and resumed
     writes the same model and, times aside, the same metrics as one that was not.
+
+    One session at a time begins, resumes or runs in a folder; another one, also of another process, is an
+    error.
     """
 
     def __init__(
@@ -63,27 +68,32 @@ class Session:
         """Begins a training. ``texts`` are paths of files; without ``validation_texts`` the last
         ``validation_share`` of them is for validation. ``dtype`` is that of the model that is written.
         ``progress`` is told how much of the text is encoded. A folder with another training in it is an
-        error.
+        error, and left as it is.
         """
         self.folder = Path(folder)
-        if self._checkpoint.exists():
-            raise Error(
-                f"{self.folder} holds a training already: resume it, or give another folder",
-                ErrorCode.INVALID_ARGUMENT,
-            )
         self._facts: dict[str, Any] = {
             "options": asdict(options or Options()),
             "texts": [os.path.abspath(text) for text in texts],
             "validation_texts": [os.path.abspath(text) for text in validation_texts or []],
             "validation_share": validation_share,
-            "dtype": _checks.choice("dtype", dtype, ("float32", "float16", "bfloat16")),
+            "dtype": _checks.choice("dtype", dtype, _DTYPES),
             "model": asdict(model.config),
         }
-        self._copy_tokenizer(Path(tokenizer_folder))
-        self._prepare(model, progress)
+        try:
+            (self.folder / "training").mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise Error(
+                f"cannot make the folder {self.folder / 'training'}: {error.strerror}", ErrorCode.IO_ERROR
+            ) from None
+        with _one_session(self.folder):
+            self._require_no_checkpoint()
+            self._copy_tokenizer(Path(tokenizer_folder))
+            self._prepare(model, progress)
+            replace_file(str(self.metrics_path), b"")  # one that was killed early may have left some
         self._facts["tokens"] = self._digest
         self._best = float("inf")
         self._looks_since_best = 0
+        self._looked_at = 0
 
     @classmethod
     def resume(
@@ -97,22 +107,43 @@ class Session:
                 f"{folder} holds no training to resume: there is no {session._checkpoint}",
                 ErrorCode.NOT_FOUND,
             )
-        session._facts = _progress_of(session._checkpoint)["facts"]
-        try:
-            model = kael.GPT(**session._facts["model"])
-            session._prepare(model, progress)
-        except (LookupError, TypeError) as error:
-            raise _damaged(session._checkpoint, f"{type(error).__name__}: {error}") from None
-        if session._facts["tokens"] != session._digest:
-            raise Error(
-                f"the texts or the tokenizer have changed since the training in {folder} began: "
-                f"{', '.join(session._facts['texts'])}"
-            )
-        saved = session._trainer.load(session._checkpoint)
-        session._best = float(saved["best_loss"]) if saved["best_loss"] is not None else float("inf")
-        session._looks_since_best = int(saved["looks_since_best"])
-        session._cut_metrics(session._trainer.steps_done)
+        with _one_session(session.folder):
+            try:
+                session._restore(progress)
+            except (LookupError, TypeError, ValueError) as error:
+                raise _damaged(session._checkpoint, f"{type(error).__name__}: {error}") from None
+            session._cut_metrics()
         return session
+
+    def _restore(self, progress: Callable[[float], None] | None) -> None:
+        self._facts = _progress_of(self._checkpoint)["facts"]
+        _checks.choice("dtype", self._facts["dtype"], _DTYPES)
+        self._prepare(kael.GPT(**self._facts["model"]), progress)
+        if self._facts["tokens"] != self._digest:
+            raise Error(
+                f"the texts or the tokenizer have changed since the training in {self.folder} began: "
+                f"{', '.join(self._facts['texts'])}"
+            )
+        saved = self._trainer.load(self._checkpoint)
+        best = saved["best_loss"]
+        self._best = float("inf") if best is None else _checks.number("best_loss", best)
+        self._looks_since_best, self._looked_at = (
+            _checks.integer(name, saved[name], 0, self.steps_done)
+            for name in ("looks_since_best", "looked_at")
+        )
+
+    @classmethod
+    def require_new(cls, folder: str | os.PathLike[str]) -> None:
+        """Raises :class:`kael.Error` where ``folder`` holds a training, or one is running."""
+        session = cls.__new__(cls)
+        session.folder = Path(folder)
+        if (session.folder / "training").is_dir():
+            with _one_session(session.folder):
+                session._require_no_checkpoint()
+
+    def _require_no_checkpoint(self) -> None:
+        if self._checkpoint.exists():
+            raise Error(f"{self.folder} holds a training already: resume it, or give another folder")
 
     @property
     def _checkpoint(self) -> Path:
@@ -139,16 +170,12 @@ class Session:
         return self._trainer
 
     def _copy_tokenizer(self, source: Path) -> None:
-        try:
-            (self.folder / "training").mkdir(parents=True, exist_ok=True)
-            for name in _TOKENIZER_FILES:
-                if not (self.folder / name).exists() or not (self.folder / name).samefile(source / name):
-                    shutil.copyfile(source / name, self.folder / name)
-        except OSError as error:
-            raise Error(
-                f"cannot copy the tokenizer from {source} to {self.folder}: {error.strerror}",
-                ErrorCode.IO_ERROR,
-            ) from None
+        for name in _TOKENIZER_FILES:
+            try:
+                content = (source / name).read_bytes()
+            except OSError as error:
+                raise Error(f"cannot read {source / name}: {error.strerror}", ErrorCode.IO_ERROR) from None
+            replace_file(str(self.folder / name), content)
 
     def _prepare(self, model: kael.GPT, progress: Callable[[float], None] | None) -> None:
         facts = self._facts
@@ -171,27 +198,36 @@ class Session:
         """Trains to the end, and tells of each step and each evaluation. Between two of them everything may
         be left: :meth:`save` writes a checkpoint to go on from.
         """
-        options = self.options
-        began, tokens = time.monotonic(), 0
-        while self.steps_done < options.steps and not self._has_stopped_improving():
-            report = self._trainer.step()
-            tokens += self._trainer.tokens_per_step
-            rate = tokens / (time.monotonic() - began)
-            self._write_metrics({**report._asdict(), "tokens_per_second": round(rate)})
-            yield report
-            if self.steps_done % options.evaluate_every == 0 or self.steps_done == options.steps:
-                evaluation = self._evaluate()
-                self._write_metrics(
-                    {"step": evaluation.step, "validation_loss": evaluation.loss, "sample": evaluation.sample}
-                )
-                self.save()
-                yield evaluation
+        with _one_session(self.folder):
+            began, tokens = time.monotonic(), 0
+            while not self.has_ended:
+                if self._is_look_due():
+                    evaluation = self._evaluate()
+                    step, loss, sample = evaluation.step, evaluation.loss, evaluation.sample
+                    self._write_metrics({"step": step, "validation_loss": loss, "sample": sample})
+                    self.save()
+                    yield evaluation
+                    continue
+                report = self._trainer.step()
+                tokens += self._trainer.tokens_per_step
+                rate = tokens / (time.monotonic() - began)
+                self._write_metrics({**report._asdict(), "tokens_per_second": round(rate)})
+                yield report
 
-    def _has_stopped_improving(self) -> bool:
-        return 0 < self.options.patience <= self._looks_since_best
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing is left to run: all steps are done and the last one was looked at, or the loss on
+        the validation text no longer falls.
+        """
+        return self._looked_at >= self.options.steps or 0 < self.options.patience <= self._looks_since_best
+
+    def _is_look_due(self) -> bool:
+        steps, options = self.steps_done, self.options
+        return self._looked_at < steps and (steps % options.evaluate_every == 0 or steps >= options.steps)
 
     def _evaluate(self) -> Evaluation:
         loss = self._trainer.validation_loss()
+        self._looked_at = self.steps_done
         is_best = loss < self._best
         if is_best:
             self._best, self._looks_since_best = loss, 0
@@ -212,7 +248,12 @@ class Session:
     def save(self) -> None:
         """Writes a checkpoint as of now."""
         best = self._best if self._best < float("inf") else None
-        progress = {"facts": self._facts, "best_loss": best, "looks_since_best": self._looks_since_best}
+        progress = {
+            "facts": self._facts,
+            "best_loss": best,
+            "looks_since_best": self._looks_since_best,
+            "looked_at": self._looked_at,
+        }
         self._trainer.save(self._checkpoint, progress)
 
     def _write_metrics(self, line: Mapping[str, Any]) -> None:
@@ -222,18 +263,46 @@ class Session:
         except OSError as error:
             raise Error(f"cannot write {self.metrics_path}: {error.strerror}", ErrorCode.IO_ERROR) from None
 
-    def _cut_metrics(self, steps: int) -> None:
+    def _cut_metrics(self) -> None:
         """Leaves out what was written after the checkpoint, which will be written again."""
-        kept = [line for line in read_metrics(self.metrics_path) if line["step"] <= steps]
+        kept = [
+            line
+            for line in read_metrics(self.metrics_path)
+            if line["step"] <= (self._looked_at if "validation_loss" in line else self.steps_done)
+        ]
         text = "".join(json.dumps(line) + "\n" for line in kept)
         replace_file(str(self.metrics_path), text.encode())
+
+
+@contextmanager
+def _one_session(folder: Path) -> Iterator[None]:
+    """Inside, no other session can be in its own for the same folder. The system ends what a killed process
+    held.
+    """
+    path = folder / "training"
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except OSError as error:
+        raise Error(f"cannot open {path}: {error.strerror}", ErrorCode.IO_ERROR) from None
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Error(
+                f"another training is running in {folder}: wait for it, or give another folder"
+            ) from None
+        except OSError as error:
+            raise Error(f"cannot lock {path}: {error.strerror}", ErrorCode.IO_ERROR) from None
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _progress_of(checkpoint: Path) -> dict[str, Any]:
     metadata = kael.load_safetensors(checkpoint, mode="mapped").metadata
     try:
         progress = json.loads(metadata["progress"])
-        missing = {"facts", "best_loss", "looks_since_best"} - progress.keys()
+        missing = {"facts", "best_loss", "looks_since_best", "looked_at"} - progress.keys()
     except (LookupError, ValueError, AttributeError, RecursionError):
         missing = {"progress"}
     if missing:

@@ -33,6 +33,9 @@ def train_tokenizer(texts: Iterable[Path], folder: Path, vocab_size: int = 2048)
             "training a tokenizer needs the package tokenizers: pip install 'kael[train]'",
             ErrorCode.UNSUPPORTED,
         ) from None
+    contents = [read_text(text) for text in texts]
+    # The trainer reserves memory for as many tokens as it may make, and every merge needs a pair in the text.
+    size = min(size, _SMALLEST_VOCABULARY + sum(len(content.encode()) for content in contents))
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     trainer = trainers.BpeTrainer(
@@ -40,7 +43,7 @@ def train_tokenizer(texts: Iterable[Path], folder: Path, vocab_size: int = 2048)
         initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
         show_progress=False,
     )
-    tokenizer.train_from_iterator([read_text(text) for text in texts], trainer)
+    tokenizer.train_from_iterator(contents, trainer)
     tokenizer.add_special_tokens(["<|endoftext|>"])
     _write(tokenizer, target)
 

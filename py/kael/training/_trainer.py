@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import kael
+from kael import _checks
 from kael._errors import Error
 from kael.data import TokenBatches
 from kael.training._options import Options
@@ -118,7 +119,7 @@ class Trainer:
     def load(self, path: Any) -> dict[str, Any]:
         """Goes on where the training that wrote ``path`` was; answers with its ``progress``."""
         progress = kael.load_checkpoint(path, self.model, self._optimizer, self._schedule)
-        self.steps_done = int(progress.pop("steps_done"))
+        self.steps_done = _checks.integer("steps_done", progress.pop("steps_done"), 0, self.options.steps)
         return progress
 
 
