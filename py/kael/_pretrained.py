@@ -75,6 +75,9 @@ def _config_fields(config: GPTConfig, dtype: str, end_of_text: int | None) -> di
         "scale_attn_weights": config.scale_attention,
         "scale_attn_by_inverse_layer_idx": config.scale_attention_by_inverse_layer,
         "tie_word_embeddings": config.tie_word_embeddings,
+        "embd_pdrop": 0.0,  # there is no dropout; others would take 0.1 when they train on
+        "attn_pdrop": 0.0,
+        "resid_pdrop": 0.0,
         "bos_token_id": end_of_text,
         "eos_token_id": end_of_text,
         "torch_dtype": dtype,

@@ -155,7 +155,7 @@ Tensor loss_at_classes(const std::string& name, const Tensor& log_probabilities,
     if (reduction == Reduction::none) {
         return neg(picked);
     }
-    const Tensor total = neg(sum(picked));
+    Tensor total = neg(sum(picked));
     if (reduction == Reduction::sum) {
         return total;
     }

@@ -169,8 +169,10 @@ MemoryTimeline MemoryRecording::timeline() const {
             timeline.peak_by_operator.emplace_back(log.names[i], log.peak_by_operation[i]);
         }
     }
-    std::stable_sort(timeline.peak_by_operator.begin(), timeline.peak_by_operator.end(),
-                     [](const auto& a, const auto& b) { return a.second > b.second; });
+    std::sort(timeline.peak_by_operator.begin(), timeline.peak_by_operator.end(),
+              [](const auto& a, const auto& b) {
+                  return a.second != b.second ? a.second > b.second : a.first < b.first;
+              });
     timeline.events.reserve(log.events.size());
     for (const Log::Event& event : log.events) {
         const std::chrono::duration<double> seconds = event.time - log.begin;
