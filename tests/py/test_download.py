@@ -11,6 +11,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+import kael
+from kael import _download
+
 pytest.importorskip(
     "huggingface_hub", reason="the package huggingface_hub, which downloads, is not installed"
 )
@@ -138,3 +141,17 @@ def test_another_model_is_refused(tmp_path):
     done = download("gpt3", "--to", tmp_path / "model", endpoint="http://127.0.0.1:9", home=tmp_path)
     assert done.returncode == 2
     assert "gpt2-medium" in done.stderr
+
+
+def test_without_the_package_it_is_named(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    with pytest.raises(
+        kael.Error, match=r"needs the package huggingface_hub: pip install 'kael\[download\]'"
+    ):
+        _download.download("gpt2", tmp_path)
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(kael.Error, match=r"cannot make the folder .*file/x: Not a directory"):
+        _download.download("gpt2", tmp_path / "file" / "x")

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import kael
+from kael._apply import apply
 from kael.nn.functional import cross_entropy, layer_norm
 
 
@@ -120,3 +121,19 @@ def test_losses_far_apart_neither_overflow_nor_vanish(dtype):
     assert loss.item() == 500.0
     loss.backward()
     assert logits.grad.tolist() == [[0.5, -0.5], [0.0, 0.0]]
+
+
+def test_what_layers_and_losses_do_not_take_is_named():
+    x = kael.zeros(2, 3)
+    with pytest.raises(kael.Error, match=r"embedding: a table of shape \[3\], expected two dimensions"):
+        kael.nn.functional.embedding(kael.tensor([0]), kael.zeros(3))
+    for reduction in ("mean", "none"):
+        with pytest.raises(kael.Error, match="target 1 is 3, expected 0 to 2, or -100 to leave it out"):
+            cross_entropy(x, kael.tensor([0, 3]), reduction=reduction)
+    integers = kael.zeros(2, 3).to("int64")
+    with pytest.raises(
+        kael.Error, match="layer_norm: a tensor of dtype int64, expected a floating-point one"
+    ):
+        apply("layer_norm", integers, [3], None, None, 1e-5)
+    with pytest.raises(kael.Error, match="mse_loss: the reduction 7 is unknown, expected 0"):
+        apply("mse_loss", x, x, 7)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
 import os
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 
 import kael
 from kael import training
+from kael._cli import _train
 from kael.training import Evaluation, Options, Session, StepReport, Trainer, _corpus
 
 TEXT = "".join(
@@ -576,3 +578,89 @@ def test_wrong_arguments_are_named(books, tmp_path, arguments, message):
     pytest.importorskip("tqdm", reason="the package tqdm, which shows the progress, is not installed")
     names = {"tmp": tmp_path, "text": books / "text.txt"}
     assert message in run("train", *(argument.format(**names) for argument in arguments), code=1)
+
+
+def test_numbers_of_the_command_are_checked(tmp_path):
+    for value, message in (("much", "expected a number, not 'much'"), ("2", "expected 0 to 1, not 2")):
+        process = start("train", "--to", tmp_path, "--final-share", value)
+        errors = process.communicate(timeout=60)[1]
+        assert process.returncode == 2
+        assert message in errors
+
+
+# ---- What is missing, or cannot be written
+
+
+@pytest.mark.parametrize(
+    ("package", "use"),
+    [
+        ("tokenizers", lambda folder: training.train_tokenizer([folder / "text.txt"], folder / "new")),
+        ("matplotlib.figure", lambda folder: training.draw_losses(folder / "metrics", folder / "loss.svg")),
+        ("tqdm", lambda folder: _train._Display()),
+    ],
+)
+def test_a_package_that_is_missing_is_named_with_its_extra(books, monkeypatch, package, use):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(
+        kael.Error, match=rf"needs the package {package.split('.')[0]}: pip install 'kael\[train\]'"
+    ):
+        use(books)
+
+
+def test_what_needs_too_much_memory_says_what_needs_less(monkeypatch, books, tmp_path):
+    pytest.importorskip("tqdm", reason="the package tqdm, which shows the progress, is not installed")
+
+    def step(_):
+        raise kael.Error("no memory for 1 bytes", kael.ErrorCode.OUT_OF_MEMORY)
+
+    monkeypatch.setattr(Trainer, "step", step)
+    parser = argparse.ArgumentParser()
+    _train.add_arguments(parser)
+    arguments = ["--to", str(tmp_path / "x"), "--text", str(books / "text.txt"), "--context", "8"]
+    with pytest.raises(kael.Error, match="no memory for 1 bytes: a smaller --batch-size"):
+        _train.run(parser.parse_args(arguments))
+
+
+def test_files_that_cannot_be_read_or_written_are_named(books, tmp_path):
+    model = new_model(books)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(kael.Error, match=r"cannot make the folder .*file/x: Not a directory"):
+        model.save_pretrained(tmp_path / "file" / "x")
+    (tmp_path / "model" / "config.json").mkdir(parents=True)
+    with pytest.raises(kael.Error, match=r"cannot write .*config.json: Is a directory"):
+        model.save_pretrained(tmp_path / "model")
+    with pytest.raises(kael.Error, match=r"cannot read .*: Is a directory"):
+        training.encode_files(kael.BpeTokenizer.from_pretrained(books), [tmp_path])
+    with pytest.raises(kael.Error, match=r"cannot read .*: Is a directory"):
+        training.read_metrics(tmp_path)
+    (tmp_path / "metrics").write_text('{"step": 1}\nnothing\n{"step": 2}\n')
+    with pytest.raises(kael.Error, match=r"line 2 of .*metrics is no metrics of a training"):
+        training.read_metrics(tmp_path / "metrics")
+
+
+def test_a_picture_that_cannot_be_written_is_named(tmp_path):
+    pytest.importorskip("matplotlib", reason="the package matplotlib, which draws, is not installed")
+    (tmp_path / "metrics").write_text('{"step": 1, "loss": 2.0}\n')
+    with pytest.raises(kael.Error, match=r"cannot write .*loss.svg: No such file or directory"):
+        training.draw_losses(tmp_path / "metrics", tmp_path / "absent" / "loss.svg")
+
+
+def test_metrics_that_cannot_be_written_end_it(books, tmp_path):
+    session = new_session(books, tmp_path)
+    session.metrics_path.unlink(missing_ok=True)
+    session.metrics_path.mkdir()
+    with pytest.raises(kael.Error, match=r"cannot write .*metrics.jsonl: Is a directory"):
+        list(session.run())
+
+
+def test_parts_that_do_not_fit_are_named(books, tmp_path):
+    small = kael.GPT(vocab_size=5, max_positions=8, layers=1, heads=2, dimension=8)
+    texts, options = [str(books / "text.txt")], Options(steps=2, **SMALL)
+    with pytest.raises(kael.Error, match=r"the tokenizer has \d+ tokens, the model only 5"):
+        Session(tmp_path / "a", small, books, texts, options=options)
+    with pytest.raises(kael.Error, match=r"the options of a training are \[.*\], found \['steps'\]"):
+        Options.from_fields({"steps": 3})
+    with pytest.raises(kael.Error, match="the validation text has 1 tokens, expected at least 2"):
+        Trainer(new_model(books), np.arange(50), np.arange(1), options)
+    with pytest.raises(kael.Error, match=r"cannot read .*vocab.json: No such file or directory"):
+        Session(tmp_path / "b", new_model(books), tmp_path, texts, options=options)

@@ -39,7 +39,7 @@ struct MemoryTimeline {
     std::int64_t allocations;    // how many
     std::int64_t dropped_events; // that `events` has no room for; the other numbers count them
     std::vector<std::pair<std::string, std::int64_t>>
-        peak_by_operator; // at the peak, largest first
+        peak_by_operator; // at the peak, largest first, then by name
     std::vector<MemoryEvent> events;
 };
 

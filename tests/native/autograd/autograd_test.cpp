@@ -267,6 +267,15 @@ TEST(NoGrad, RecordsNothingInItsScopeAndThread) {
     EXPECT_FALSE((x.detach() * 2.0).requires_grad());
 }
 
+TEST(Hooks, OfNodesAnswerWithAGradientForEachInput) {
+    const Tensor x = leaf({3});
+    const Tensor y = x * 2.0;
+    autograd::add_hook_after(*y.grad_fn(),
+                             [](const auto&, const auto&) { return autograd::GradientList(2); });
+    EXPECT_EQ(message_of([&] { y.backward(); }),
+              "a hook on MulBackward answered with 2 gradients, expected 1");
+}
+
 TEST(Hooks, SeeAndReplaceTheGradient) {
     const Tensor x = leaf({3});
     const Tensor y = x * 2.0;
