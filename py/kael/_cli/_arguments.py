@@ -8,23 +8,14 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import kael
 
 
 def whole_number(low: int, high: int) -> Callable[[str], int]:
     """A type for argparse: an integer in [low, high]."""
-
-    def parse(text: str) -> int:
-        try:
-            number = int(text)
-        except ValueError:
-            raise argparse.ArgumentTypeError(f"expected a whole number, not {text!r}") from None
-        if not low <= number <= high:
-            raise argparse.ArgumentTypeError(f"expected {low} to {high}, not {text}")
-        return number
-
-    return parse
+    return _within(low, high, int, "a whole number")
 
 
 def whole_numbers(low: int, high: int) -> Callable[[str], list[int]]:
@@ -35,28 +26,32 @@ def whole_numbers(low: int, high: int) -> Callable[[str], list[int]]:
 
 def number(low: float, high: float) -> Callable[[str], float]:
     """A type for argparse: a number in [low, high]."""
+    return _within(low, high, float, "a number")
 
-    def parse(text: str) -> float:
-        try:
-            value = float(text)
-        except ValueError:
-            raise argparse.ArgumentTypeError(f"expected a number, not {text!r}") from None
+
+def _within(low: Any, high: Any, kind: Callable[[str], Any], what: str) -> Callable[[str], Any]:
+    def parse(text: str) -> Any:
+        value = _converted(text, kind, what)
         if not low <= value <= high:
-            raise argparse.ArgumentTypeError(f"expected {low:g} to {high:g}, not {text}")
+            raise argparse.ArgumentTypeError(f"expected {low} to {high}, not {text}")
         return value
 
     return parse
 
 
+def _converted(text: str, kind: Callable[[str], Any], what: str) -> Any:
+    try:
+        return kind(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected {what}, not {text!r}") from None
+
+
 def temperature(text: str) -> float:
     """A type for argparse: 0, or at least 0.001."""
-    try:
-        number = float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"expected a number, not {text!r}") from None
-    if not math.isfinite(number) or (number != 0 and number < 0.001):
+    value: float = _converted(text, float, "a number")
+    if not math.isfinite(value) or (value != 0 and value < 0.001):
         raise argparse.ArgumentTypeError(f"expected 0 or at least 0.001, not {text}")
-    return number
+    return value
 
 
 def path(text: str) -> Path:
