@@ -322,6 +322,17 @@ def test_a_second_training_does_not_overwrite_the_first(books, tmp_path):
         new_session(books, tmp_path)
 
 
+def test_a_model_that_is_there_is_not_overwritten(books, tmp_path):
+    new_model(books).save_pretrained(tmp_path)
+    before = (tmp_path / "model.safetensors").read_bytes()
+    with pytest.raises(kael.Error, match="holds a model already, which would be overwritten"):
+        new_session(books, tmp_path)
+    with pytest.raises(kael.Error, match="holds a model already"):
+        Session.require_new(tmp_path)
+    assert (tmp_path / "model.safetensors").read_bytes() == before
+    assert not (tmp_path / "vocab.json").exists()
+
+
 def test_metrics_of_a_training_without_a_checkpoint_are_not_gone_on_with(books, tmp_path):
     for news in new_session(books, tmp_path).run():
         if news.step == 2:

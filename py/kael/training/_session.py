@@ -86,7 +86,7 @@ class Session:
                 f"cannot make the folder {self.folder / 'training'}: {error.strerror}", ErrorCode.IO_ERROR
             ) from None
         with _one_session(self.folder):
-            self._require_no_checkpoint()
+            self._require_nothing_to_lose()
             self._copy_tokenizer(Path(tokenizer_folder))
             self._prepare(model, progress)
             replace_file(str(self.metrics_path), b"")  # one that was killed early may have left some
@@ -134,16 +134,22 @@ class Session:
 
     @classmethod
     def require_new(cls, folder: str | os.PathLike[str]) -> None:
-        """Raises :class:`kael.Error` where ``folder`` holds a training, or one is running."""
+        """Raises :class:`kael.Error` where ``folder`` holds a training or a model, or one is being made."""
         session = cls.__new__(cls)
         session.folder = Path(folder)
         if (session.folder / "training").is_dir():
             with _one_session(session.folder):
-                session._require_no_checkpoint()
+                session._require_nothing_to_lose()
+        else:
+            session._require_nothing_to_lose()
 
-    def _require_no_checkpoint(self) -> None:
+    def _require_nothing_to_lose(self) -> None:
         if self._checkpoint.exists():
             raise Error(f"{self.folder} holds a training already: resume it, or give another folder")
+        if (self.folder / "model.safetensors").exists():
+            raise Error(
+                f"{self.folder} holds a model already, which would be overwritten: give another folder"
+            )
 
     @property
     def _checkpoint(self) -> Path:
