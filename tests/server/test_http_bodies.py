@@ -151,6 +151,25 @@ def test_a_body_in_small_chunks_is_read(server):
 
 
 @pytest.mark.parametrize(
+    "rest",
+    [
+        b"Transfer-Encoding: chunked\r\n\r\n2;name=value\r\n{}\r\n0\r\n\r\n",  # T09
+        b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\nTrailer: x\r\n\r\n",  # T09
+        b"Transfer-Encoding: chunked, identity\r\n\r\n2\r\n{}\r\n0\r\n\r\n",  # B137
+        b"Transfer-Encoding: identity\r\n\r\n{}",  # B137
+        b"Transfer-Encoding: chunked\r\nContent-Length: 2\r\n\r\n2\r\n{}\r\n0\r\n\r\n",  # B137
+    ],
+    ids=["chunk extension", "trailer", "two encodings", "unknown encoding", "two lengths"],
+)
+def test_a_body_without_one_clear_end_is_refused(server, rest):
+    client = server.connect()
+    client.sendall(b"POST /generate HTTP/1.1\r\nHost: x\r\n" + rest)
+    assert read_to_end(client).startswith(b"HTTP/1.1 400 ")
+    wait_for(server.is_free)
+    assert server.generate(max_tokens=1).status == 200
+
+
+@pytest.mark.parametrize(
     "length", [b"-1", b"1e3", b"0x10", b"+5", "\u0665".encode(), b"9" * 20, b"9" * 5000, b"5, 6"], ids=repr
 )
 def test_an_odd_length_is_refused(server, length):
@@ -201,7 +220,7 @@ def test_a_body_that_does_not_come_is_not_waited_for(serve, monkeypatch):  # T11
         ("application/x-www-form-urlencoded", "&".join(f"field{number}=1" for number in range(2000))),
     ],
 )
-def test_a_body_is_never_read_as_a_form(server, content_type, body):
+def test_a_body_is_never_read_as_a_form(server, content_type, body):  # B139
     headers = {"Content-Type": content_type}
     for method, path, status in (
         ("GET", "/", 200),

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.gen_test(timeout=20)
 
 @pytest.fixture
 def io_loop():
-    """In place of pytest-tornado's own, whose way of making a loop is deprecated."""
+    """In place of pytest-tornado's own, whose way of making a loop is deprecated (B143)."""
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
     io_loop = tornado.ioloop.IOLoop(asyncio_loop=loop, make_current=False)
@@ -55,7 +55,7 @@ def generation(**fields):
     return json.dumps({"prompt": "hi", "max_tokens": 4, **fields})
 
 
-async def test_health_and_prometheus_metrics(fetch):
+async def test_health_and_prometheus_metrics(fetch):  # B131
     health = await fetch("/health")
     assert (health.code, json.loads(health.body)) == (200, {"status": "ok"})
     assert (await fetch("/generate", "POST", body=generation())).code == 200

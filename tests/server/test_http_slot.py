@@ -9,6 +9,7 @@ import time
 import pytest
 from server_fakes import Bytes, Echo, EndlessModel, EndlessRing, Fat, Paced, RingEcho, SlowTokenizer
 from server_live import message, read_response, read_until, wait_for
+from tornado.web import RequestHandler
 
 from server import Generator
 from server.errors import RequestError
@@ -56,6 +57,11 @@ def test_retry_after_is_what_the_running_generation_is_expected_to_take(serve):
     server.wait_until_free()
 
 
+def test_a_request_without_max_tokens_ends_by_itself(serve):  # B038
+    answer = serve(Echo()).generate()
+    assert (answer.json["tokens"], answer.json["finish_reason"]) == (64, "length")
+
+
 def test_slots_are_released_after_a_stream(serve):
     server = serve(Echo())
     for _ in range(20):  # at once: who has seen the end is not told that the model is busy
@@ -68,6 +74,21 @@ def test_the_slot_is_free_when_the_answer_is_there(serve):
     server = serve(Echo())
     for _ in range(100):
         assert server.generate(max_tokens=2).status == 200
+
+
+@pytest.mark.parametrize("model", [Echo, RingEcho])
+def test_only_the_loop_writes_to_clients(serve, model, monkeypatch):  # T15
+    writers = set()
+
+    def write(self, data, original=RequestHandler.write):
+        writers.add(threading.current_thread().name)
+        original(self, data)
+
+    monkeypatch.setattr(RequestHandler, "write", write)
+    server = serve(model())
+    for stream in (False, True):
+        assert server.generate(stream=stream).status == 200
+    assert writers == {"server"}
 
 
 def begin_without_reading(server):

@@ -72,8 +72,9 @@ def test_stream_and_plain_answer_have_the_same_text(server, text):
     assert stream.text == plain.json["text"]
 
 
-def test_the_headers_of_a_stream(server):  # B004, B005
-    answer = server.generate(stream=True, max_tokens=2)
+def test_the_headers_of_a_stream(server):  # B004, B005, B130, T28
+    body = json.dumps({"prompt": "hi", "stream": True, "max_tokens": 2})
+    answer = server.request("POST", "/generate", body, {"Accept-Encoding": "gzip"})
     assert answer.headers["Content-Type"] == "text/event-stream; charset=utf-8"
     assert answer.headers["Cache-Control"] == "no-cache"
     assert answer.headers["X-Accel-Buffering"] == "no"

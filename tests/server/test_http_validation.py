@@ -265,7 +265,7 @@ def test_text_that_the_vocabulary_lacks_is_refused(serve):
     assert server.generate("ab").status == 200
 
 
-def test_a_prompt_longer_than_the_context_is_rejected(server):
+def test_a_prompt_longer_than_the_context_is_rejected(server):  # B040
     answer = server.generate("x" * 65, max_tokens=1)
     assert answer.status == 413
     assert server.counts() == {"rejected": 1}
