@@ -11,9 +11,15 @@ from typing import Any
 __version__ = "0.1.0"
 
 # Loaded at first use, so that the command line can say in one line what is not installed.
-_MODULES = {"Generator": "generator", "Metrics": "metrics", "create_app": "app", "load_app": "app"}
+_MODULES = {
+    "Generator": "generator",
+    "Metrics": "metrics",
+    "Settings": "settings",
+    "create_app": "app",
+    "load_app": "app",
+}
 
-__all__ = ["Generator", "Metrics", "create_app", "load_app"]
+__all__ = ["Generator", "Metrics", "Settings", "create_app", "load_app"]
 
 
 def __getattr__(name: str) -> Any:

@@ -18,6 +18,7 @@ from .generate import GenerateHandler
 from .generator import Generator
 from .handlers import SERVER_NAME, BaseHandler, NotFound, OnlyOtherMethods, log_request, to_json
 from .hangup import HangupWatch
+from .settings import Settings
 
 # While the server shuts down, how often it looks whether everything has ended.
 _DRAIN_POLL_SECONDS = 0.01
@@ -77,7 +78,7 @@ class HealthAnswer(httputil.HTTPMessageDelegate):
 class KaelApplication(Application):
     """Routes, and the requests to POST /generate that are being answered."""
 
-    def __init__(self, generator: Generator) -> None:
+    def __init__(self, generator: Generator, settings: Settings) -> None:
         super().__init__(
             [
                 ("/", RoutesHandler),
@@ -89,6 +90,7 @@ class KaelApplication(Application):
             log_function=log_request,
         )
         self.generator = generator
+        self.server_settings = settings
         self.active: set[GenerateHandler] = set()
         self.draining_bodies = 0
 
@@ -132,12 +134,14 @@ class KaelApplication(Application):
             self.hangups.close()
 
 
-def create_app(generator: Generator) -> KaelApplication:
+def create_app(generator: Generator, settings: Settings | None = None) -> KaelApplication:
     """The application that serves ``generator``."""
-    return KaelApplication(generator)
+    return KaelApplication(generator, settings or Settings())
 
 
-def load_app(data: str | os.PathLike[str], device: str = "cpu") -> KaelApplication:
+def load_app(
+    data: str | os.PathLike[str], device: str = "cpu", settings: Settings | None = None
+) -> KaelApplication:
     """The application that serves the checkpoint in the folder ``data``. Raises :class:`kael.Error`."""
     model = kael.GPT.from_pretrained(data, device=device)
     tokenizer = kael.BpeTokenizer.from_pretrained(data)
@@ -147,4 +151,5 @@ def load_app(data: str | os.PathLike[str], device: str = "cpu") -> KaelApplicati
             f"{model.config.vocab_size - 1}, the model's last",
             kael.ErrorCode.INVALID_FILE,
         )
-    return create_app(Generator(model, tokenizer, device=device, context=model.config.max_positions))
+    generator = Generator(model, tokenizer, device=device, context=model.config.max_positions)
+    return create_app(generator, settings)

@@ -43,8 +43,8 @@ class BodyHandler(BaseHandler, ABC):
     def refuse(self, error: RequestError) -> None:
         """Writes the answer of ``error`` without finishing it."""
 
-    def initialize(self, limit: int) -> None:
-        self._limit = limit
+    def initialize(self) -> None:
+        self._limit = self.application.server_settings.max_body_bytes
         self._body = bytearray()
         self._received = 0
         self._refused = False

@@ -15,6 +15,7 @@ but its own answer, at the price of one number per token.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import secrets
 import threading
 import time
@@ -69,6 +70,14 @@ class Bridge(ABC):
         """How many tokens were made, once ``generate`` is over."""
 
     # -- Loop
+
+    async def has_more(self, seconds: float) -> bool:
+        """Whether ``take`` would return, or raise, at once. Waits up to ``seconds`` for that."""
+        if not self._waiting and not self.ended:
+            self._changed.clear()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), seconds)
+        return bool(self._waiting) or self.ended
 
     async def take(self) -> list[int]:
         """The tokens that have come since the last call, at least one; none at the end. Raises what the

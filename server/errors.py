@@ -39,7 +39,8 @@ def invalid(details: list[dict[str, Any]]) -> RequestError:
 
 
 def body_too_large(limit: int) -> RequestError:
-    return RequestError(413, {"error": f"the body is larger than {limit} bytes"}, "rejected", closes=True)
+    text = f"the body is larger than {limit} bytes"
+    return RequestError(413, {"error": text}, "rejected", closes=True)
 
 
 def outgrows_context(prompt_tokens: int, max_tokens: int, context: int) -> RequestError:

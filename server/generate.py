@@ -16,12 +16,12 @@ from .bridge import Bridge
 from .errors import ClientLeft, RequestError
 from .generator import Generator
 from .handlers import to_json
-from .request import MAX_BODY_BYTES, GenerateRequest, parse
+from .request import GenerateRequest, parse
 
 log = logging.getLogger(__name__)
 
-# A client that has taken nothing for this long, after its generation has ended, is let go.
-STALL_SECONDS = 30.0
+# A comment of a stream of events, which its readers skip.
+PING = ": ping\n\n"
 
 # nginx's word for a client that closed its request.
 CLIENT_CLOSED_REQUEST = 499
@@ -31,7 +31,7 @@ class GenerateHandler(BodyHandler):
     """One request. Its slot belongs to it until the worker thread runs, and to that from then on."""
 
     def initialize(self) -> None:
-        super().initialize(MAX_BODY_BYTES)
+        super().initialize()
         self._generator: Generator = self.application.generator
         self._left: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._bridge: Bridge | None = None
@@ -119,7 +119,7 @@ class GenerateHandler(BodyHandler):
         self.set_header("X-Accel-Buffering", "no")  # nginx would keep the events until the end
         await self._send(b"", bridge)
         decoder = TextDecoder(self._generator.tokenizer)
-        while batch := await bridge.take():
+        while batch := await self._take_or_ping(bridge):
             texts = (decoder.feed([token]) for token in answer.text_tokens(batch))
             events = "".join(_event({"text": text}) for text in texts if text)
             if events:
@@ -134,16 +134,22 @@ class GenerateHandler(BodyHandler):
         if self.request.version == "HTTP/1.0":  # which has no other end of a body of unknown length
             self.stream.close()
 
+    async def _take_or_ping(self, bridge: Bridge) -> list[int]:
+        """What the bridge has next. Meanwhile comments show proxies and clients that the stream is alive."""
+        seconds = self.application.server_settings.ping_seconds
+        while seconds > 0 and not await bridge.has_more(seconds):
+            await self._send(PING, bridge)
+        return await bridge.take()
+
     async def _send(self, data: str | bytes, bridge: Bridge) -> None:
         """Writes, and waits until the system has taken it. A client that does not read is waited for as long
         as its generation runs, since it costs nothing but a list of tokens, and then a little longer."""
         self.write(data)
         flushed = self.flush()
+        seconds = self.application.server_settings.stall_seconds
         while True:
             had_ended = bridge.ended
-            await asyncio.wait(
-                {flushed, self._left}, timeout=STALL_SECONDS, return_when=asyncio.FIRST_COMPLETED
-            )
+            await asyncio.wait({flushed, self._left}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
             if self._left.done():  # first: Tornado calls a write that was cut off complete
                 raise ClientLeft
             if flushed.done():

@@ -14,17 +14,13 @@ from typing import Any, NoReturn
 import jsonschema
 
 from .errors import RequestError, invalid
+from .limits import MAX_PROMPT_CHARACTERS
 
-MAX_PROMPT_CHARACTERS = 8192
 MAX_NEW_TOKENS = 512
 MAX_TOP_K = 1_000_000
 MIN_TEMPERATURE = 0.001
 MAX_TEMPERATURE = 10
 MAX_SEED = 2**64 - 1
-
-# A character of the Basic Multilingual Plane takes at most six bytes, as \uXXXX.
-JSON_ESCAPE_FACTOR = 6
-MAX_BODY_BYTES = JSON_ESCAPE_FACTOR * MAX_PROMPT_CHARACTERS + 1024
 
 # Errors that are looked at: a hostile body can break a rule thousands of times.
 MAX_ERRORS = 16

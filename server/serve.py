@@ -14,15 +14,11 @@ from tornado.ioloop import IOLoop
 
 from . import signals
 from .app import KaelApplication
-from .request import MAX_BODY_BYTES
 
 log = logging.getLogger(__name__)
 
 SHUTDOWN_SECONDS = 30.0
 
-# How long a connection may be idle, or take to send its headers; and how long to send a body.
-IDLE_SECONDS = 75.0
-BODY_SECONDS = 30.0
 MAX_HEADER_BYTES = 16 * 1024
 
 # How long no connection is accepted after the system had no descriptor or memory for one.
@@ -46,12 +42,13 @@ async def serve(app: KaelApplication, sockets: list[socket.socket], when_ready: 
 
 def start(app: KaelApplication, sockets: list[socket.socket]) -> HTTPServer:
     """Begins to serve on the running loop."""
+    settings = app.server_settings
     server = HTTPServer(
         app,
-        idle_connection_timeout=IDLE_SECONDS,
-        body_timeout=BODY_SECONDS,
+        idle_connection_timeout=settings.idle_seconds,
+        body_timeout=settings.body_seconds,
         max_header_size=MAX_HEADER_BYTES,
-        max_body_size=MAX_BODY_BYTES,  # for the routes that read none; POST /generate has its own
+        max_body_size=settings.max_body_bytes,  # for the routes that read none; the others have their own
     )
     server.add_sockets(sockets)
     asyncio.get_running_loop().set_exception_handler(_Breather(sockets))

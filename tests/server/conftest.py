@@ -34,16 +34,17 @@ os.environ.setdefault("KAEL_LIBRARY", str(ROOT / "build" / "cpu" / _library))
 from server_fakes import Bytes, Echo  # noqa: E402
 from server_live import Server  # noqa: E402
 
-from server import Generator  # noqa: E402  (after the library is chosen)
+from server import Generator, Settings  # noqa: E402  (after the library is chosen)
 
 
 @pytest.fixture
 def serve():
-    """Starts a server: ``serve(model, tokenizer=, context=)``."""
+    """Starts a server: ``serve(model, tokenizer=, context=)``; all else are its Settings."""
     servers = []
 
-    def start(model, tokenizer=None, context=1024):
-        server = Server(Generator(model, tokenizer or Bytes(), context=context))
+    def start(model, tokenizer=None, context=1024, **settings):
+        generator = Generator(model, tokenizer or Bytes(), context=context)
+        server = Server(generator, Settings(**settings))
         servers.append(server)
         return server
 

@@ -94,8 +94,9 @@ class Client:
 class Server(Client):
     """Serves `generator` from construction to `close`."""
 
-    def __init__(self, generator):
+    def __init__(self, generator, settings=None):
         self.generator = generator
+        self._settings = settings
         self.failures = []
         self._ready = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), name="server")
@@ -108,7 +109,7 @@ class Server(Client):
         self.loop.set_exception_handler(lambda _, context: self.failures.append(context))
         self._ending = asyncio.Event()
         self._seconds = 5.0
-        self.app = create_app(self.generator)
+        self.app = create_app(self.generator, self._settings)
         sockets = bind_sockets(0, "127.0.0.1")
         self._port = sockets[0].getsockname()[1]
         self.http_server = start(self.app, sockets)

@@ -10,7 +10,7 @@ from server_fakes import Echo
 from server_live import message, read_response, read_to_end, read_until, wait_for
 
 from server import bodies
-from server.request import MAX_BODY_BYTES
+from server.limits import MAX_BODY_BYTES
 
 TOO_LARGE = {"error": "the body is larger than 50176 bytes"}
 
@@ -54,6 +54,26 @@ def test_413_reaches_a_client_that_sends_everything_first(
     connection.close()
     wait_for(lambda: server.app.draining_bodies == 0)
     assert server.counts() == {"rejected": 1}
+
+
+def test_the_limit_can_be_raised(serve):
+    server = serve(Echo(), max_body_bytes=200_000)
+    emoji = '{"prompt": "%s", "max_tokens": 1}' % ("\\ud83d\\ude00" * 8192)  # 12 bytes a character
+    assert len(emoji) > MAX_BODY_BYTES
+    assert server.post(emoji.encode()).status == 413  # no room in the context, which is another matter
+    assert "context" in server.post(emoji.encode()).json["error"]
+    assert server.post(b" " * 199_000 + b'{"prompt": "a", "max_tokens": 1}').status == 200
+    assert "200000 bytes" in server.post(b"x" * 200_001).json["error"]
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /health HTTP/1.1\r\nHost: x\r\n"])
+def test_headers_that_do_not_come_are_not_waited_for(serve, sent):  # T11
+    server = serve(Echo(), idle_seconds=0.1)
+    client = server.connect()
+    client.sendall(sent)
+    assert client.recv(1) == b""
+    client.close()
+    assert server.counts() == {}
 
 
 def test_413_comes_before_the_body_does(server):
@@ -199,9 +219,8 @@ def test_a_header_without_end_is_refused(server):  # B119
     assert server.get("/health").status == 200
 
 
-def test_a_body_that_does_not_come_is_not_waited_for(serve, monkeypatch):  # T11
-    monkeypatch.setattr("server.serve.BODY_SECONDS", 0.1)
-    server = serve(Echo())
+def test_a_body_that_does_not_come_is_not_waited_for(serve):  # T11
+    server = serve(Echo(), body_seconds=0.1)
     client = server.connect()
     client.sendall(message({"prompt": "hi"})[:-5])
     started = time.monotonic()

@@ -75,7 +75,9 @@ WAYS = {
 @pytest.mark.parametrize("model", [EndlessModel, EndlessRing])
 @pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
 @pytest.mark.parametrize("way", WAYS)
-def test_a_client_that_leaves_stops_its_generation(serve, way, stream, model):  # B043, B047, B049, B053, B056, T02, T03
+def test_a_client_that_leaves_stops_its_generation(
+    serve, way, stream, model
+):  # B043, B047, B049, B053, B056, T02, T03
     server = serve(model())
     client = server.begin(stream=stream, max_tokens=512)
     wait_for(lambda: server.generator.model.tokens > 2)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from server_fakes import Broken, BrokenDecoder, BrokenTokenizer, Bytes, Echo, Items, Paced, Sequence
-from server_live import read_to_end, read_until
+from server_live import read_to_end, read_until, wait_for
 
 from server.answer import TextDecoder
 
@@ -89,6 +89,54 @@ def test_a_stream_begins_before_its_first_token(serve):  # B001
     assert read_until(client, b"\r\n\r\n").startswith(b"HTTP/1.1 200 ")
     model.step()
     read_until(client, b"[DONE]")
+
+
+def test_comments_fill_the_time_in_which_nothing_is_ready(serve):  # B001, B002
+    model = Paced()
+    server = serve(model, ping_seconds=0.02)
+    client = server.begin(stream=True, max_tokens=2)
+    read_until(client, b"\r\n\r\n")
+    read_until(client, b": ping\n\n")
+    model.step()
+    read_until(client, b'data: {"text": "a"}\n\n')
+    read_until(client, b": ping\n\n")
+    model.step()
+    rest = read_until(client, b"0\r\n\r\n")
+    assert rest.endswith(b"data: [DONE]\n\n\r\n0\r\n\r\n")
+
+
+@pytest.mark.parametrize("seconds", [0, 60])
+def test_a_stream_has_no_comments_where_none_is_due(serve, seconds):  # B002
+    model = Paced()
+    server = serve(model, ping_seconds=seconds)
+    client = server.begin(stream=True, max_tokens=1)
+    read_until(client, b"\r\n\r\n")
+    client.settimeout(0.05)
+    with pytest.raises(TimeoutError):
+        client.recv(1)
+    client.settimeout(20)
+    model.step()
+    assert b": ping" not in read_until(client, b"[DONE]")
+
+
+def test_a_model_that_fails_with_a_timeout_ends_its_stream(serve):
+    class TimingOut:
+        def generate(self, prompt, max_tokens, temperature, top_k, on_token):
+            raise TimeoutError
+
+    server = serve(TimingOut(), ping_seconds=0.01)
+    assert server.generate(stream=True).events == [{"error": "generation failed"}]
+
+
+def test_a_client_that_leaves_between_comments_stops_its_generation(serve):
+    model = Paced()
+    server = serve(model, ping_seconds=0.01)
+    client = server.begin(stream=True)
+    read_until(client, b": ping")
+    client.close()
+    wait_for(lambda: server.counts() == {"cancelled": 1})
+    model.step()
+    server.wait_until_free()
 
 
 def test_each_token_is_sent_when_it_is_made(serve):

@@ -11,14 +11,8 @@ from hypothesis import strategies as st
 from server_fakes import Letters, NoTokens, Recorder
 
 from server.errors import RequestError
-from server.request import (
-    MAX_BODY_BYTES,
-    MAX_ERRORS,
-    MAX_NEW_TOKENS,
-    MAX_PROMPT_CHARACTERS,
-    SCHEMA,
-    parse,
-)
+from server.limits import MAX_BODY_BYTES, MAX_PROMPT_CHARACTERS
+from server.request import MAX_ERRORS, MAX_NEW_TOKENS, SCHEMA, parse
 
 CANARY = "canary7391"
 

@@ -13,6 +13,7 @@ import pytest
 import server_checkpoint
 import server_process
 
+from server import limits
 from server import request as rules
 from server.metrics import OUTCOMES
 
@@ -72,10 +73,10 @@ def test_the_embedding_example_serves(serve):
 
 def test_the_limits_are_the_ones_in_the_code():
     for number in (
-        rules.MAX_PROMPT_CHARACTERS,
+        limits.MAX_PROMPT_CHARACTERS,
+        limits.MAX_BODY_BYTES,
         rules.MAX_NEW_TOKENS,
         rules.MAX_TOP_K,
-        rules.MAX_BODY_BYTES,
         rules.MIN_TEMPERATURE,
     ):
         assert f"{number:,}" in PAGE

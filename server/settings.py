@@ -1,0 +1,18 @@
+"""What the operator of a server decides, apart from the model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .limits import MAX_BODY_BYTES
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The defaults are those of the command line. Times are in seconds."""
+
+    max_body_bytes: int = MAX_BODY_BYTES
+    ping_seconds: float = 15.0  # between two comments of a stream that has nothing to say; 0 for none
+    stall_seconds: float = 30.0  # for a client that takes nothing, once its generation has ended
+    idle_seconds: float = 75.0  # for a connection to be idle, or to send the headers of a request
+    body_seconds: float = 30.0  # for the body of a request
