@@ -77,11 +77,12 @@ class GPT(NotCopied):
         scale_attention: bool = True,
         scale_attention_by_inverse_layer: bool = False,
         tie_word_embeddings: bool = True,
+        dropout: float = 0.0,
     ) -> None:
         """A model with random weights (normal, 0.02; GPT-2's scheme) from the stream of
-        :func:`kael.manual_seed`.
+        :func:`kael.manual_seed`. In training mode.
 
-        The arguments are those of :class:`kael.GPTConfig`; GPT-2 small by default.
+        The arguments are those of :class:`kael.GPTConfig`, GPT-2 small by default, and :attr:`dropout`.
         """
 
         def size(name: str, value: Any) -> int:
@@ -105,6 +106,7 @@ class GPT(NotCopied):
         )
         config.tie_word_embeddings = _checks.flag("tie_word_embeddings", tie_word_embeddings)
         self._fill(lambda out: native().released.kael_gpt_create(ctypes.byref(config), out))
+        self.dropout = dropout
 
     @classmethod
     def from_pretrained(
@@ -126,7 +128,7 @@ class GPT(NotCopied):
         path = _checks.folder("folder", folder)
         self = cls.__new__(cls)
         self._fill(lambda out: native().released.kael_gpt_load(path, len(path), _DTYPES[dtype], out))
-        return self
+        return self.eval()
 
     def __new__(cls, *_: Any, **__: Any) -> Self:
         """A closed model: what there is when a constructor fails early."""
@@ -135,6 +137,8 @@ class GPT(NotCopied):
         self._lock = threading.Lock()  # held by the thread that uses the handle
         self._user: int | None = None  # that thread
         self._running = _generation.Running()
+        self._dropout = 0.0
+        self._training = True
         return self
 
     def _fill(self, call: Callable[[Any], int]) -> None:
@@ -164,6 +168,31 @@ class GPT(NotCopied):
     def parameter_count(self) -> int:
         """How many parameters there are; a tied head counts once."""
         return self._facts()[1]
+
+    @property
+    def dropout(self) -> float:
+        """The probability, from 0 to below 1, at which a pass in training mode sets an element of the
+        embeddings, and of what attention and MLP add to them, to 0; the others grow by 1 / (1 - dropout).
+        GPT-2 calls these ``embd_pdrop`` and ``resid_pdrop``; its attention weights never drop out here. 0 for
+        every model that was loaded: what a ``config.json`` says was that of another training.
+        """
+        return self._dropout
+
+    @dropout.setter
+    def dropout(self, share: float) -> None:
+        number = float(_checks.number("dropout", share))
+        self._drop(number)  # which refuses what is no share
+        self._dropout = number
+        if not self._training:
+            self._drop(0.0)
+
+    @property
+    def training(self) -> bool:
+        """Whether the model is in training mode, where :attr:`dropout` counts."""
+        return self._training
+
+    def _drop(self, share: float) -> None:
+        self._exclusively(lambda model: check_status(native().kept.kael_gpt_set_dropout(model, share)))
 
     def _facts(self) -> tuple[GPTConfig, int]:
         """Configuration and number of parameters, which another thread may ask for during a generation, and
@@ -196,7 +225,7 @@ class GPT(NotCopied):
         must have the same names; shapes must always be the same. Nothing is changed when something does not
         fit.
         """
-        self.train()
+        self._make_writable()
         copy_state(self.named_parameters(), state, strict)
 
     def save_pretrained(
@@ -212,20 +241,30 @@ class GPT(NotCopied):
         """
         save_pretrained(self, folder, dtype, end_of_text)
 
-    def train(self) -> GPT:
-        """Makes the parameters writable: those of a mapped file are copied to memory. Returns the model."""
-        self._exclusively(
-            lambda model: check_status(native().released.kael_gpt_make_parameters_writable(model))
-        )
+    def train(self, mode: bool = True) -> GPT:
+        """Training mode, where :attr:`dropout` counts, or evaluation mode. Training mode makes the parameters
+        writable: those of a mapped file are copied to memory. Returns the model.
+        """
+        wanted = _checks.flag("mode", mode)
+        if wanted:
+            self._make_writable()
+        self._drop(self._dropout if wanted else 0.0)
+        self._training = bool(wanted)
         return self
 
     def eval(self) -> GPT:
-        """For symmetry with :meth:`train`: a model computes the same in both modes. Returns the model."""
-        return self
+        """Evaluation mode: nothing drops out. Returns the model."""
+        return self.train(False)
+
+    def _make_writable(self) -> None:
+        self._exclusively(
+            lambda model: check_status(native().released.kael_gpt_make_parameters_writable(model))
+        )
 
     def __call__(self, ids: Any) -> Tensor:
         """Logits of the next token at every position, float32. Recorded for gradients, and slower, where a
-        parameter requires them.
+        parameter requires them. In training mode with :attr:`dropout` a pass draws from the stream of
+        :func:`kael.manual_seed`; generations and :meth:`activations` drop nothing.
 
         ``ids`` of shape [T] (a list, an array or an int64 tensor) give [T, V], ids [B, T] give [B, T, V].
         Raises :class:`kael.Error` for an id outside the vocabulary and for T of 0 or above ``max_positions``.

@@ -12,7 +12,7 @@ from kael._errors import Error, ErrorCode
 from kael._safetensors import save_safetensors
 
 if TYPE_CHECKING:
-    from kael._gpt import GPT, GPTConfig
+    from kael._gpt import GPT
 
 _ACTIVATIONS = {"gelu_tanh": "gelu_new", "gelu_erf": "gelu", "relu": "relu"}
 _DTYPES = ("float32", "float16", "bfloat16")
@@ -33,7 +33,7 @@ def save_pretrained(
         for name, tensor in model.state_dict().items()
     }
     save_safetensors(os.path.join(path, "model.safetensors"), tensors, {"format": "pt"})
-    text = json.dumps(_config_fields(model.config, dtype, end_of_text), indent=2) + "\n"
+    text = json.dumps(_config_fields(model, dtype, end_of_text), indent=2) + "\n"
     replace_file(os.path.join(path, "config.json"), text.encode())
 
 
@@ -60,7 +60,8 @@ def _mode_of_new_files() -> int:
     return 0o666 & ~mask
 
 
-def _config_fields(config: GPTConfig, dtype: str, end_of_text: int | None) -> dict[str, Any]:
+def _config_fields(model: GPT, dtype: str, end_of_text: int | None) -> dict[str, Any]:
+    config = model.config
     return {
         "model_type": "gpt2",
         "architectures": ["GPT2LMHeadModel"],
@@ -75,9 +76,9 @@ def _config_fields(config: GPTConfig, dtype: str, end_of_text: int | None) -> di
         "scale_attn_weights": config.scale_attention,
         "scale_attn_by_inverse_layer_idx": config.scale_attention_by_inverse_layer,
         "tie_word_embeddings": config.tie_word_embeddings,
-        "embd_pdrop": 0.0,  # there is no dropout; others would take 0.1 when they train on
-        "attn_pdrop": 0.0,
-        "resid_pdrop": 0.0,
+        "embd_pdrop": model.dropout,
+        "attn_pdrop": 0.0,  # where it is absent, others take 0.1 when they train on
+        "resid_pdrop": model.dropout,
         "bos_token_id": end_of_text,
         "eos_token_id": end_of_text,
         "torch_dtype": dtype,

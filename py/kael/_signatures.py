@@ -364,6 +364,7 @@ FUNCTIONS: dict[str, Signature] = {
     "kael_gpt_parameter_count": _kept(_STATUS, _gpt, Int64Pointer),
     "kael_gpt_parameters": _kept(_STATUS, _gpt, POINTER(_map)),
     "kael_gpt_make_parameters_writable": _released(_STATUS, _gpt),
+    "kael_gpt_set_dropout": _kept(_STATUS, _gpt, c_double),
     "kael_gpt_logits": _released(_STATUS, _gpt, Int64Pointer, c_int64, c_int64, POINTER(_tensor)),
     "kael_gpt_activations": _released(_STATUS, _gpt, Int64Pointer, c_int64, POINTER(_map)),
     "kael_generate_options_default": _kept(None, POINTER(GenerateOptions)),

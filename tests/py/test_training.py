@@ -39,15 +39,16 @@ def books(tmp_path_factory):
     return folder
 
 
-def new_model(books, seed=1, positions=8):
+def new_model(books, seed=1, positions=8, dropout=0.0):
     kael.manual_seed(seed)
     size = kael.BpeTokenizer.from_pretrained(books).vocabulary_size
-    return kael.GPT(vocab_size=size, max_positions=positions, layers=1, heads=2, dimension=8)
+    return kael.GPT(size, positions, layers=1, heads=2, dimension=8, dropout=dropout)
 
 
-def new_session(books, folder, **changes):
+def new_session(books, folder, dropout=0.0, **changes):
     options = Options(**{"steps": 7, "seed": 1, **SMALL, **changes})
-    return Session(folder, new_model(books), books, [str(books / "text.txt")], options=options)
+    model = new_model(books, dropout=dropout)
+    return Session(folder, model, books, [str(books / "text.txt")], options=options)
 
 
 def without_times(path):
@@ -186,16 +187,34 @@ def test_accumulated_batches_make_the_step_of_one_large_batch(books):
     np.testing.assert_allclose(weights[0], weights[1], atol=2e-5)
 
 
+@pytest.mark.parametrize("dropout", [0.0, 0.2])
 @pytest.mark.parametrize("threads", [1, 2, 3])
-def test_a_training_has_the_same_bits_for_any_number_of_threads(books, tmp_path, threads):
-    before = kael.get_num_threads()
-    try:
-        for count, folder in ((5, tmp_path / "five"), (threads, tmp_path / "other")):
-            kael.set_num_threads(count)
-            list(new_session(books, folder).run())
-    finally:
-        kael.set_num_threads(before)
+def test_a_training_has_the_same_bits_for_any_number_of_threads(
+    books, tmp_path, threads_restored, threads, dropout
+):
+    for count, folder in ((5, tmp_path / "five"), (threads, tmp_path / "other")):
+        kael.set_num_threads(count)
+        list(new_session(books, folder, dropout).run())
     assert written(tmp_path / "five") == written(tmp_path / "other")
+
+
+def test_a_training_with_dropout_depends_on_its_seed_and_not_on_what_else_was_drawn(books, tmp_path):
+    def session(name, **changes):
+        return new_session(books, tmp_path / name, 0.2, **changes)
+
+    list(session("undisturbed").run())
+    for _ in session("disturbed").run():
+        kael.rand(3)
+    assert written(tmp_path / "undisturbed") == written(tmp_path / "disturbed")
+    list(session("reseeded", seed=2).run())
+    assert written(tmp_path / "reseeded") != written(tmp_path / "undisturbed")
+
+
+def test_dropout_leaves_the_loss_on_the_validation_text_as_it_is(books, tmp_path):
+    sessions = [new_session(books, tmp_path / str(dropout), dropout) for dropout in (0.0, 0.5)]
+    without, with_dropout = (session.trainer for session in sessions)
+    assert with_dropout.validation_loss() == without.validation_loss()
+    assert with_dropout.step().loss != without.step().loss
 
 
 @pytest.mark.parametrize(
@@ -262,11 +281,12 @@ def test_the_model_is_written_in_the_dtype_that_was_wished(books, tmp_path, dtyp
     assert kael.GPT.from_pretrained(tmp_path).config == model.config
 
 
+@pytest.mark.parametrize("dropout", [0.0, 0.2])
 @pytest.mark.parametrize("stop", range(1, 8))
-def test_a_resumed_session_writes_what_an_uninterrupted_one_does(books, tmp_path, stop):
+def test_a_resumed_session_writes_what_an_uninterrupted_one_does(books, tmp_path, stop, dropout):
     whole, parts = tmp_path / "whole", tmp_path / "parts"
-    list(new_session(books, whole).run())
-    first = new_session(books, parts)
+    list(new_session(books, whole, dropout).run())
+    first = new_session(books, parts, dropout)
     for news in first.run():
         if isinstance(news, StepReport) and news.step == stop:
             break
@@ -514,19 +534,10 @@ def test_the_command_trains_a_model_that_the_others_read(quick, tmp_path):
     assert "step 4  loss" in text
     assert run("generate", "--data", tmp_path / "new", "--prompt", "The", "--max-tokens", 5, "--seed", 1)
     assert "this training has ended, after step 4\n" in run("train", "--resume", tmp_path / "new")
-    tuned = run(
-        "train",
-        "--to",
-        tmp_path / "tuned",
-        "--from",
-        tmp_path / "new",
-        *quick[:2],
-        "--steps",
-        2,
-        "--context",
-        8,
-    )
+    short = ("--steps", 2, "--context", 8, "--dropout", 0.2)
+    tuned = run("train", "--to", tmp_path / "tuned", "--from", tmp_path / "new", *quick[:2], *short)
     assert "2 steps" in tuned
+    assert json.loads((tmp_path / "tuned" / "config.json").read_text())["resid_pdrop"] == 0.2
     for name in ("vocab.json", "merges.txt"):
         assert (tmp_path / "tuned" / name).read_bytes() == (tmp_path / "new" / name).read_bytes()
 

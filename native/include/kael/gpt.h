@@ -120,8 +120,14 @@ public:
     // They stay the same tensors.
     void make_parameters_writable();
 
+    // For training: from now on logits() sets each element of the embeddings, and of what attention
+    // and MLP add to them, to 0 with a probability of `share`, from 0 to below 1, and scales the
+    // others by 1 / (1 - share). Each call draws a seed from the stream of manual_seed. Nothing
+    // else drops out, and at first, with a share of 0, nothing does.
+    void set_dropout(double share);
+
     // ids row-major [batch, length] to float32 [batch, length, vocab_size]. Recorded, and slower,
-    // where a parameter needs a gradient and this thread records.
+    // where a parameter needs a gradient and this thread records; as slow with dropout.
     [[nodiscard]] Tensor logits(const std::int64_t* ids, std::int64_t batch, std::int64_t length);
     // One forward pass over ids [length] that shows every intermediate; the same bits as logits.
     void forward(const std::int64_t* ids, std::int64_t length, ActivationObserver observer);
@@ -133,6 +139,7 @@ private:
     Config config_;
     Weights weights_;
     std::unique_ptr<Decoder> decoder_;
+    double dropout_ = 0;
 };
 
 // Picks a token: argmax for temperature 0 (ties to the lowest id), else softmax of logits /

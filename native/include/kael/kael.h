@@ -556,9 +556,15 @@ KAEL_API kael_status kael_gpt_parameters(const kael_gpt* gpt, kael_tensor_map** 
  * their `data` in kael_tensor_info changes. */
 KAEL_API kael_status kael_gpt_make_parameters_writable(kael_gpt* gpt);
 
+/* For training: from now on kael_gpt_logits sets each element of the embeddings, and of what
+ * attention and MLP add to them, to 0 with a probability of `share`, from 0 to below 1, and scales
+ * the others by 1 / (1 - share). Each call draws a seed from the stream of kael_manual_seed.
+ * Nothing else drops out, and at first, with a share of 0, nothing does. */
+KAEL_API kael_status kael_gpt_set_dropout(kael_gpt* gpt, double share);
+
 /* Logits float32 [batch, length, vocab_size] of ids [batch, length], row-major; 1 <= length <=
  * max_positions. Recorded, and slower, where a parameter requires a gradient and this thread
- * records. */
+ * records; as slow with dropout. */
 KAEL_API kael_status kael_gpt_logits(kael_gpt* gpt, const int64_t* ids, int64_t batch,
                                      int64_t length, kael_tensor** logits);
 

@@ -187,6 +187,13 @@ kael_status kael_gpt_make_parameters_writable(kael_gpt* gpt) {
     });
 }
 
+kael_status kael_gpt_set_dropout(kael_gpt* gpt, double share) {
+    return kael::capi::guard([&] {
+        KAEL_REQUIRE(gpt);
+        gpt->model.set_dropout(share);
+    });
+}
+
 kael_status kael_gpt_logits(kael_gpt* gpt, const int64_t* ids, int64_t batch, int64_t length,
                             kael_tensor** logits) {
     return kael::capi::guard([&] {

@@ -2,6 +2,7 @@
 #include "kael/gpt.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "kael/autograd.h"
 #include "kael/error.h"
@@ -57,8 +58,10 @@ void GPT::load_weights(const std::filesystem::path& path) {
         const Decoder::Use use(*decoder_);
     }
     const io::SafeTensors file = io::read_safetensors(path, io::LoadMode::Mapped);
-    *this = GPT(config_, take_weights(config_, file.tensors, path.string(),
-                                      "the configuration of the model"));
+    GPT loaded(config_, take_weights(config_, file.tensors, path.string(),
+                                     "the configuration of the model"));
+    loaded.dropout_ = dropout_;
+    *this = std::move(loaded);
 }
 
 NamedTensors GPT::parameters() const {
@@ -75,6 +78,11 @@ void GPT::make_parameters_writable() {
     decoder_ = std::make_unique<Decoder>(config_, weights_); // which knows the addresses
 }
 
+void GPT::set_dropout(double share) {
+    KAEL_CHECK(share >= 0 && share < 1, "dropout is " << share << ", expected 0 to below 1");
+    dropout_ = share;
+}
+
 std::int64_t GPT::parameter_count() const {
     return gpt::parameter_count(weights_);
 }
@@ -86,10 +94,11 @@ Tensor GPT::logits(const std::int64_t* ids, std::int64_t batch, std::int64_t len
     static_cast<void>(byte_count(shape, DType::float32)); // must fit, and then all below does
     check_ids(config_, ids, batch * length);
     const Decoder::Use use(*decoder_);
-    if (grad_enabled() && needs_gradient(parameters())) {
+    if (dropout_ > 0 || (grad_enabled() && needs_gradient(parameters()))) {
         const Tensor rows = Tensor::from_bytes(ids, batch * length * item_size(DType::int64),
                                                {batch, length}, DType::int64);
-        return recorded_logits(config_, weights_, rows);
+        return recorded_logits(config_, weights_, rows,
+                               Dropout(dropout_, dropout_ > 0 ? draw_seed() : 0));
     }
     Tensor logits = Tensor::empty(shape, DType::float32);
     for (std::int64_t row = 0; row < batch; ++row) {

@@ -65,22 +65,23 @@ Tensor attention(const Config& config, const LayerWeights& layer, std::int64_t i
 
 } // namespace
 
-Tensor recorded_logits(const Config& config, const Weights& weights, const Tensor& ids) {
+Tensor recorded_logits(const Config& config, const Weights& weights, const Tensor& ids,
+                       Dropout dropout) {
     const std::int64_t length = ids.size(1);
     const auto normalized = [&](const Tensor& rows, const Tensor& weight, const Tensor& bias) {
         return layer_norm(rows, weight.shape(), weight, bias, config.layer_norm_epsilon);
     };
     const Tensor hidden = future(length);
-    Tensor x =
-        embedding(ids, weights.token_embedding) + weights.position_embedding.slice(0, 0, length);
+    Tensor x = dropout(embedding(ids, weights.token_embedding) +
+                       weights.position_embedding.slice(0, 0, length));
     for (std::int64_t index = 0; index < config.layers; ++index) {
         const LayerWeights& layer = weights.layers[static_cast<std::size_t>(index)];
-        x = x + attention(config, layer, index, normalized(x, layer.ln_1_weight, layer.ln_1_bias),
-                          hidden);
+        x = x + dropout(attention(config, layer, index,
+                                  normalized(x, layer.ln_1_weight, layer.ln_1_bias), hidden));
         const Tensor inner =
             activated(config.activation, linear(normalized(x, layer.ln_2_weight, layer.ln_2_bias),
                                                 layer.mlp_fc_weight, layer.mlp_fc_bias));
-        x = x + linear(inner, layer.mlp_proj_weight, layer.mlp_proj_bias);
+        x = x + dropout(linear(inner, layer.mlp_proj_weight, layer.mlp_proj_bias));
     }
     const Tensor last = normalized(x, weights.ln_f_weight, weights.ln_f_bias);
     return matmul(last, weights.head.transpose(0, 1));

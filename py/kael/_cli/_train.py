@@ -33,6 +33,7 @@ _FIXED = (
     "base",
     "tokenizer",
     "vocab_size",
+    "dropout",
     "dtype",
     *_NEW_MODEL,
     *_DEFAULTS,
@@ -83,6 +84,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         model.add_argument(
             f"--{name}", metavar="N", type=whole(1, 1 << 16), help=f"of a new model (default: {value})"
         )
+    model.add_argument(
+        "--dropout",
+        metavar="X",
+        type=number(0, 0.99),
+        help="the probability at which elements are left out in training, against overfitting (default: 0)",
+    )
     model.add_argument(
         "--dtype",
         choices=("float32", "float16", "bfloat16"),
@@ -152,6 +159,7 @@ def _session(options: argparse.Namespace, display: _Display) -> Session:
     else:
         tokenizer = _tokenizer_folder(options)
         model = _new_model(options, chosen, tokenizer)
+    model.dropout = options.dropout or 0.0
     texts, validation = ([str(path) for path in paths or []] for paths in (options.text, options.validation))
     return Session(
         options.to,

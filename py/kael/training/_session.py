@@ -77,7 +77,7 @@ class Session:
             "validation_texts": [os.path.abspath(text) for text in validation_texts or []],
             "validation_share": validation_share,
             "dtype": _checks.choice("dtype", dtype, _DTYPES),
-            "model": asdict(model.config),
+            "model": {**asdict(model.config), "dropout": model.dropout},
         }
         try:
             (self.folder / "training").mkdir(parents=True, exist_ok=True)

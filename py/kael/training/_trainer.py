@@ -15,6 +15,8 @@ from kael.training._options import Options
 
 # Of the windows of the validation text, which are the same in every training.
 _EVALUATION_SEED = 0
+# Where in the stream of a seed the words for dropout begin, far behind those for the weights.
+_DROPOUT_WORDS = 1 << 62
 
 
 class StepReport(NamedTuple):
@@ -78,7 +80,7 @@ class Trainer:
         self._optimizer.zero_grad()
         total = 0.0
         for part in range(options.accumulate):
-            loss = self._loss(*self._batches[self.steps_done * options.accumulate + part])
+            loss = self._training_loss(self.steps_done * options.accumulate + part)
             (loss / options.accumulate).backward()
             total += loss.item() / options.accumulate
         norm = kael.optim.clip_grad_norm_(self._optimizer.parameters(), options.clip_norm or math.inf)
@@ -96,13 +98,27 @@ class Trainer:
         """The mean loss over windows of the validation text, always the same ones. Raises
         :class:`kael.Error` where it is not finite.
         """
-        with kael.no_grad():
-            sums = [
-                self._loss(inputs, targets).item() * inputs.shape[0] for inputs, targets in self._evaluations
-            ]
+        self.model.eval()
+        try:
+            with kael.no_grad():
+                sums = [
+                    self._loss(inputs, targets).item() * inputs.shape[0]
+                    for inputs, targets in self._evaluations
+                ]
+        finally:
+            self.model.train()
         if not all(map(math.isfinite, sums)):
             raise _diverged(f"after step {self.steps_done} the loss on the validation text is not finite")
         return math.fsum(sums) / sum(inputs.shape[0] for inputs, _ in self._evaluations)
+
+    def _training_loss(self, batch: int) -> kael.Tensor:
+        """Dropout draws a word that belongs to the batch, whatever the process drew before."""
+        before = kael.random_state()
+        kael.set_random_state((self.options.seed, _DROPOUT_WORDS + batch))
+        try:
+            return self._loss(*self._batches[batch])
+        finally:
+            kael.set_random_state(before)
 
     def _loss(self, inputs: kael.Tensor, targets: kael.Tensor) -> kael.Tensor:
         logits = self.model(inputs)

@@ -468,6 +468,13 @@ static void model(void) {
           info.shape[2] == kVocabulary);
     kael_tensor_free(logits);
 
+    CHECK_OK(kael_gpt_set_dropout(gpt, 0.5));
+    CHECK_OK(kael_gpt_logits(gpt, ids, 2, 3, &logits));
+    kael_tensor_free(logits);
+    CHECK_REFUSED(kael_gpt_set_dropout(gpt, 1.0));
+    CHECK_REFUSED(kael_gpt_set_dropout(NULL, 0.5));
+    CHECK_OK(kael_gpt_set_dropout(gpt, 0.0));
+
     const int64_t outside[1] = {kVocabulary};
     CHECK_REFUSED(kael_gpt_logits(gpt, outside, 1, 1, &logits));
     CHECK_REFUSED(kael_gpt_logits(gpt, ids, 1, 0, &logits));
