@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from . import __version__
+from .options import CONFIG, ENVIRONMENT_PREFIX, OPTIONS, Mistake, NoFile, Option, complete
 
 EXIT_FAILED, EXIT_USAGE = 1, 2
 
@@ -27,6 +28,12 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """
     parser = _parser()
     options = parser.parse_args(arguments)
+    try:
+        complete(options, os.environ)
+    except Mistake as mistake:
+        parser.error(str(mistake))
+    except NoFile as failure:
+        parser.exit(EXIT_FAILED, f"{PROGRAM}: {failure}\n")
     lacking = None if options.version else _lacking(options)
     if lacking is not None:
         parser.exit(EXIT_FAILED, f"{PROGRAM}: {lacking}\n")
@@ -81,61 +88,39 @@ class _Parser(argparse.ArgumentParser):
         self.exit(EXIT_USAGE, f"{self.prog}: {message} (see {self.prog} --help)\n")
 
 
-def _port(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and int(text[:6]) <= 65535):
-        raise argparse.ArgumentTypeError(f"{text!r} is no port, expected 0 to 65535")
-    return int(text)
-
-
-def _folder(text: str) -> str:
-    if not text:  # a variable that is not set must not serve another model
-        raise argparse.ArgumentTypeError("the name of the folder is empty")
-    return text
-
-
-def _address(text: str) -> str:
-    if not text:  # which would mean every address of this machine
-        raise argparse.ArgumentTypeError("the address is empty")
-    return text
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog=PROGRAM,
         description="Serves text generation with a GPT-2 checkpoint over HTTP: POST /generate, GET /health, "
         "GET /metrics.",
-        epilog="SIGTERM or Ctrl-C stops the running generation, answers its client and ends the program; a "
-        "second one ends it at once. Exit codes: 0 done, 1 failed, 2 wrong arguments.",
+        epilog="A setting that is not on the command line is taken from the environment (--body-seconds from "
+        f"{ENVIRONMENT_PREFIX}BODY_SECONDS), else from the file of --config (body-seconds = 10). SIGTERM or "
+        "Ctrl-C stops the running generation, answers its client and ends the program; a second one ends it "
+        "at once. Exit codes: 0 done, 1 failed, 2 wrong arguments.",
         allow_abbrev=False,
     )
+    for option in (CONFIG, *OPTIONS):
+        _add(parser, option)
     parser.add_argument(
-        "--data",
-        metavar="DIR",
-        type=_folder,
-        help="folder with model.safetensors, vocab.json, merges.txt and, unless it is GPT-2 small, "
-        "config.json (default: the small model that kael ships)",
-    )
-    parser.add_argument(
-        "--device",
-        choices=("cpu", "cuda"),
-        default="cpu",
-        help="where to compute; this build has no cuda (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--host",
-        metavar="ADDRESS",
-        type=_address,
-        default="127.0.0.1",
-        help="address to listen on; anybody who can reach it can use the model (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--port", type=_port, default=8000, help="port to listen on, 0 for a free one (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--check", action="store_true", help="load the model, answer one prompt over HTTP, print it and exit"
+        "--check",
+        action="store_true",
+        help="load the model, answer one prompt over HTTP, print the settings and the answer, and exit",
     )
     parser.add_argument("--version", action="store_true", help="print the versions of both packages and exit")
     return parser
+
+
+def _add(parser: argparse.ArgumentParser, option: Option) -> None:
+    """The default stands in the help alone: the command line says None for what it does not have."""
+    default = f"{option.default:g}" if isinstance(option.default, float) else option.default
+    parser.add_argument(
+        f"--{option.name}",
+        dest=option.attribute,
+        metavar=option.metavar,
+        type=option.read,
+        action="append" if option.many else "store",
+        help=option.help if default is None else f"{option.help} (default: {default})",
+    )
 
 
 if __name__ == "__main__":

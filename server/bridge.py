@@ -76,7 +76,8 @@ class Bridge(ABC):
         if not self._waiting and not self.ended:
             self._changed.clear()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), seconds)
+                async with asyncio.timeout(seconds):
+                    await self._changed.wait()
         return bool(self._waiting) or self.ended
 
     async def take(self) -> list[int]:

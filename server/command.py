@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import dataclasses
 import errno
 import json
 import logging
@@ -21,7 +22,9 @@ import kael
 from . import logs
 from .app import KaelApplication, load_app
 from .arguments import EXIT_FAILED, PROGRAM, silence_stdout, tell, version_line
+from .options import OPTIONS
 from .serve import SHUTDOWN_SECONDS, serve, start, stop
+from .settings import Settings
 
 EXIT_DONE = 0
 
@@ -60,10 +63,12 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    app = load_app(kael.default_model_path() if options.data is None else options.data, options.device)
+    settings = _settings(options)
+    folder = kael.default_model_path() if options.data is None else options.data
+    app = load_app(folder, options.device, settings)
     sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
     if options.check:
-        return asyncio.run(_check(app))
+        return asyncio.run(_check(app, options))
     sockets = _listen(options.host, options.port)
     with logs.to_stderr():
         ended = asyncio.run(serve(app, sockets, lambda: _announce(sockets)))
@@ -71,6 +76,12 @@ def _run(options: argparse.Namespace) -> int:
         # The worker thread is inside the library and would keep the interpreter from ending.
         os._exit(EXIT_FAILED)
     return EXIT_DONE
+
+
+def _settings(options: argparse.Namespace) -> Settings:
+    names = {field.name for field in dataclasses.fields(Settings)}
+    given = {option.attribute: getattr(options, option.attribute) for option in OPTIONS}
+    return Settings(**{name: value for name, value in given.items() if name in names})
 
 
 def _listen(host: str, port: int) -> list[socket.socket]:
@@ -120,8 +131,23 @@ class _Failures(logging.Handler):
         self.texts.append(" ".join(text.split()))
 
 
-async def _check(app: KaelApplication) -> int:
-    """Asks the server, on a free port, for one answer."""
+def _configuration(options: argparse.Namespace) -> str:
+    """What is set and where, as a file of --config has it; secrets and what has no value as comments."""
+    lines = []
+    for option in OPTIONS:
+        value, source = getattr(options, option.attribute), options.sources[option.name]
+        if option.secret and value:
+            line = f"# {option.name} is set"
+        elif value is None or value == ():
+            line = f"# {option.name} is not set"
+        else:
+            line = f"{option.name} = {json.dumps(value)}"
+        lines.append(f"{line}  # {source}")
+    return "\n".join(lines)
+
+
+async def _check(app: KaelApplication, options: argparse.Namespace) -> int:
+    """Asks the server, on a free port, for one answer, and prints what it is set to."""
     failures = _Failures()
     package_log = logging.getLogger(__package__)
     package_log.addHandler(failures)
@@ -137,6 +163,7 @@ async def _check(app: KaelApplication) -> int:
         raise Failure("; ".join([f"the check failed: {answered}", *failures.texts]))
     figures = f"{answer['tokens']} tokens in {answer['seconds']:.3f} s"
     try:
+        print(_configuration(options))
         print(f"{CHECK_PROMPT!r} continues with {answer['text']!r}: {figures}", flush=True)
     except OSError as error:
         silence_stdout()

@@ -39,7 +39,7 @@ def invalid(details: list[dict[str, Any]]) -> RequestError:
 
 
 def body_too_large(limit: int) -> RequestError:
-    text = f"the body is larger than {limit} bytes"
+    text = f"the body is larger than {limit} bytes (the server's --max-body-bytes)"
     return RequestError(413, {"error": text}, "rejected", closes=True)
 
 

@@ -12,7 +12,7 @@ from server_live import message, read_response, read_to_end, read_until, wait_fo
 from server import bodies
 from server.limits import MAX_BODY_BYTES
 
-TOO_LARGE = {"error": "the body is larger than 50176 bytes"}
+TOO_LARGE = {"error": "the body is larger than 50176 bytes (the server's --max-body-bytes)"}
 
 
 def chunked(data, size=8192):

@@ -16,6 +16,7 @@ import server_process
 from server import limits
 from server import request as rules
 from server.metrics import OUTCOMES
+from server.options import OPTIONS
 
 PAGE = (server_process.ROOT / "docs" / "server.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```(\w+)\n(.*?)```", PAGE, re.DOTALL)
@@ -69,6 +70,14 @@ def test_the_embedding_example_serves(serve):
     generator = names["app"].generator
     server = serve(generator.model, generator.tokenizer)
     assert server.generate("abc", max_tokens=5).json["text"] == "ABCAB"
+
+
+def test_every_flag_is_described_with_its_default():
+    rows = dict(re.findall(r"^\| `--([\w-]+)[^|]*\| `?([^|`]*)`? \|", PAGE, re.MULTILINE))
+    assert set(rows) == {option.name for option in OPTIONS} | {"config", "check", "version"}
+    for option in OPTIONS:
+        default = f"{option.default:g}" if isinstance(option.default, float) else str(option.default)
+        assert option.default is None or rows[option.name].strip() == default
 
 
 def test_the_limits_are_the_ones_in_the_code():

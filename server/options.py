@@ -1,0 +1,234 @@
+"""What can be set, and where: on the command line, in the environment, in a file, in this order.
+
+Needs the standard library alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .settings import Settings
+
+# Not KAEL_SERVER_: Kubernetes sets KAEL_SERVER_PORT, to an address, for a service that is called kael-server.
+ENVIRONMENT_PREFIX = "KAEL_SERVE_"
+
+_SEPARATOR = ","  # of several values in one variable of the environment
+
+
+def _whole_number(what: str, lowest: int, highest: int) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        if not (text.isascii() and text.isdigit() and lowest <= int(text[:20]) <= highest):
+            raise argparse.ArgumentTypeError(f"{text!r} is no {what}, expected {lowest} to {highest}")
+        return int(text)
+
+    return read
+
+
+def _seconds(lowest: float) -> Callable[[str], float]:
+    highest = 86400.0
+
+    def read(text: str) -> float:
+        try:
+            number = float(text)
+        except ValueError:
+            number = math.nan
+        if not lowest <= number <= highest:
+            raise argparse.ArgumentTypeError(
+                f"{text!r} is no time in seconds, expected {lowest:g} to {highest:g}"
+            )
+        return number
+
+    return read
+
+
+def _one_of(*names: str) -> Callable[[str], str]:
+    def read(text: str) -> str:
+        if text not in names:
+            raise argparse.ArgumentTypeError(f"{text!r} is unknown, expected {' or '.join(names)}")
+        return text
+
+    return read
+
+
+def _not_empty(what: str) -> Callable[[str], str]:
+    """A variable that is not set must not mean something else, such as every address of this machine."""
+
+    def read(text: str) -> str:
+        if not text:
+            raise argparse.ArgumentTypeError(f"{what} is empty")
+        return text
+
+    return read
+
+
+@dataclass(frozen=True)
+class Option:
+    """One setting: ``--name`` as an argument, ``KAEL_SERVE_NAME`` in the environment, ``name`` in a file."""
+
+    name: str
+    metavar: str
+    help: str
+    read: Callable[[str], Any]  # raises ArgumentTypeError
+    default: Any = None
+    many: bool = False  # given again, or as a list, it holds several values, and none without
+    secret: bool = False  # never shown
+
+    @property
+    def attribute(self) -> str:
+        """Its name in the namespace of the options, and among the fields of Settings."""
+        return self.name.replace("-", "_") + ("s" if self.many else "")
+
+    @property
+    def variable(self) -> str:
+        return ENVIRONMENT_PREFIX + self.name.replace("-", "_").upper()
+
+
+_DEFAULTS = Settings()
+
+OPTIONS = (
+    Option(
+        "data",
+        "DIR",
+        "folder with model.safetensors, vocab.json, merges.txt and, unless it is GPT-2 small, config.json "
+        "(default: the small model that kael ships)",
+        _not_empty("the name of the folder"),
+    ),
+    Option(
+        "device",
+        "{cpu,cuda}",
+        "where to compute; this build has no cuda",
+        _one_of("cpu", "cuda"),
+        "cpu",
+    ),
+    Option(
+        "host",
+        "ADDRESS",
+        "address to listen on; without a key, anybody who can reach it can use the model",
+        _not_empty("the address"),
+        "127.0.0.1",
+    ),
+    Option(
+        "port",
+        "PORT",
+        "port to listen on, 0 for a free one",
+        _whole_number("port", 0, 65535),
+        8000,
+    ),
+    Option(
+        "max-body-bytes",
+        "N",
+        "largest body of a request",
+        _whole_number("number of bytes", 1024, 1 << 30),
+        _DEFAULTS.max_body_bytes,
+    ),
+    Option(
+        "ping-seconds",
+        "S",
+        "time between two comments of a stream that has nothing to say, 0 for none",
+        _seconds(0.0),
+        _DEFAULTS.ping_seconds,
+    ),
+    Option(
+        "stall-seconds",
+        "S",
+        "time granted to a client that takes nothing, once its text is there",
+        _seconds(0.01),
+        _DEFAULTS.stall_seconds,
+    ),
+    Option(
+        "idle-seconds",
+        "S",
+        "time for a connection to be idle, or to send the headers of a request",
+        _seconds(0.01),
+        _DEFAULTS.idle_seconds,
+    ),
+    Option(
+        "body-seconds",
+        "S",
+        "time for the body of a request",
+        _seconds(0.01),
+        _DEFAULTS.body_seconds,
+    ),
+)
+
+CONFIG = Option(
+    "config",
+    "FILE",
+    'file with settings, in TOML: a line such as port = 9000 or data = "models/gpt2" for each',
+    _not_empty("the name of the file"),
+)
+
+
+class Mistake(Exception):
+    """A setting that is not as it must be, in one line that says where it stands."""
+
+
+class NoFile(Exception):
+    """The file of settings cannot be read, in one line."""
+
+
+def complete(options: argparse.Namespace, environment: Mapping[str, str]) -> None:
+    """Fills in what the command line has left at None. ``options.sources`` says of each option where it was
+    set. Raises :class:`Mistake` and :class:`NoFile`."""
+    options.sources = {}
+    _complete_option(options, CONFIG, environment, {})
+    in_file = {} if options.config is None else _read_file(options.config)
+    for option in OPTIONS:
+        _complete_option(options, option, environment, in_file)
+
+
+def _complete_option(
+    options: argparse.Namespace, option: Option, environment: Mapping[str, str], in_file: dict[str, list[str]]
+) -> None:
+    value = getattr(options, option.attribute)
+    if value is not None:
+        source, value = "flag", tuple(value) if option.many else value
+    elif option.variable in environment:
+        text = environment[option.variable]
+        texts = text.split(_SEPARATOR) if option.many else [text]
+        source, value = "environment", _from_texts(option, texts, option.variable)
+    elif option.name in in_file:
+        place = f"{options.config}: {option.name}"
+        source, value = "file", _from_texts(option, in_file[option.name], place)
+    else:
+        source, value = "default", () if option.many else option.default
+    options.sources[option.name] = source
+    setattr(options, option.attribute, value)
+
+
+def _from_texts(option: Option, texts: list[str], place: str) -> Any:
+    try:
+        values = tuple(option.read(text) for text in texts)
+    except argparse.ArgumentTypeError as error:
+        raise Mistake(f"{place}: {error}") from None
+    return values if option.many else values[0]
+
+
+def _read_file(name: str) -> dict[str, list[str]]:
+    """The settings in a file, as the texts that a command line would have. Raises what ``complete`` does."""
+    try:
+        with open(name, "rb") as file:
+            values = tomllib.load(file)
+    except OSError as error:
+        raise NoFile(f"--config: cannot read {name!r}: {error.strerror}") from None
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise Mistake(f"{name}: is not TOML: {error}") from None
+    known = {option.name: option for option in OPTIONS}
+    for setting in values:
+        if setting not in known:
+            raise Mistake(f"{name}: {setting!r} is no setting")
+    return {setting: _texts(name, known[setting], value) for setting, value in values.items()}
+
+
+def _texts(file: str, option: Option, value: Any) -> list[str]:
+    values = value if isinstance(value, list) and option.many else [value]
+    for item in values:
+        if isinstance(item, bool) or not isinstance(item, str | int | float):
+            expected = "a text or a number" + (", or a list of them" if option.many else "")
+            raise Mistake(f"{file}: {option.name}: expected {expected}")
+    return [str(item) for item in values]

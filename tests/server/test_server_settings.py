@@ -1,0 +1,158 @@
+"""Settings from the command line, the environment and a file."""
+
+from __future__ import annotations
+
+import dataclasses
+import tomllib
+
+import pytest
+import server_checkpoint
+import server_process
+
+from server import Settings
+from server.arguments import parse
+from server.options import OPTIONS
+
+# A value for each option that is not its default: as a text, and as the program holds it.
+VALUES = {
+    "data": (".", "."),
+    "device": ("cpu", "cpu"),
+    "host": ("::1", "::1"),
+    "port": ("9001", 9001),
+    "max-body-bytes": ("100000", 100_000),
+    "ping-seconds": ("2.5", 2.5),
+    "stall-seconds": ("3", 3.0),
+    "idle-seconds": ("4", 4.0),
+    "body-seconds": ("5", 5.0),
+}
+
+
+@pytest.fixture(autouse=True)
+def no_settings_of_the_machine(monkeypatch):
+    for option in OPTIONS:
+        monkeypatch.delenv(option.variable, raising=False)
+
+
+def write_file(tmp_path, text):
+    path = tmp_path / "kael.toml"
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+def refusal(capsys, code, *arguments):
+    with pytest.raises(SystemExit) as ended:
+        parse(arguments)
+    output = capsys.readouterr()
+    assert (ended.value.code, output.out, output.err.count("\n")) == (code, "", 1)
+    return output.err
+
+
+def test_every_option_is_tried_here():
+    assert set(VALUES) == {option.name for option in OPTIONS}
+
+
+def test_help_lists_every_option_with_its_default(capsys):
+    with pytest.raises(SystemExit):
+        parse(["--help"])
+    text = " ".join(capsys.readouterr().out.split())
+    for option in OPTIONS:
+        assert f"--{option.name} {option.metavar}" in text
+        default = f"{option.default:g}" if isinstance(option.default, float) else option.default
+        assert default is None or f"(default: {default})" in text
+    assert "--config FILE" in text
+
+
+def test_the_defaults_are_those_of_an_embedded_server():
+    options = parse([])
+    for field in dataclasses.fields(Settings):
+        if hasattr(options, field.name):
+            assert getattr(options, field.name) == field.default
+    assert set(options.sources.values()) == {"default"}
+
+
+@pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
+def test_each_option_is_taken_from_flag_environment_and_file_in_this_order(option, tmp_path, monkeypatch):
+    text, value = VALUES[option.name]
+    file = write_file(tmp_path, f'{option.name} = "{text}"')
+
+    def read(*arguments):
+        options = parse([*arguments, "--config", file])
+        return getattr(options, option.attribute), options.sources[option.name]
+
+    default = option.default if option.default is not None else text
+    assert read() == (value, "file")
+    monkeypatch.setenv(option.variable, str(default))
+    assert read() == (getattr(parse([]), option.attribute), "environment")
+    assert read(f"--{option.name}", text) == (value, "flag")
+
+
+def test_numbers_in_the_file_are_numbers(tmp_path):
+    options = parse(["--config", write_file(tmp_path, "port = 9000\nping-seconds = 0.5\n")])
+    assert (options.port, options.ping_seconds) == (9000, 0.5)
+
+
+def test_the_file_may_be_named_in_the_environment(tmp_path, monkeypatch):
+    monkeypatch.setenv("KAEL_SERVE_CONFIG", write_file(tmp_path, "port = 9000"))
+    assert parse([]).port == 9000
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("port = 70000", "port: '70000' is no port"),
+        ("port = true", "port: expected a text or a number"),
+        ("port = [1]", "port: expected a text or a number"),
+        ("data = {}", "data: expected a text or a number"),
+        ("ping-seconds = nan", "ping-seconds: 'nan' is no time"),
+        ("ping-seconds = -1", "ping-seconds: '-1' is no time"),
+        ("idle-seconds = 0", "idle-seconds: '0' is no time"),
+        ("max-body-bytes = 5", "max-body-bytes: '5' is no number of bytes, expected 1024 to"),
+        ("host = ''", "host: the address is empty"),
+        ("prot = 9000", "'prot' is no setting"),
+        ("config = 'x'", "'config' is no setting"),
+        ("port 9000", "is not TOML"),
+    ],
+)
+def test_a_mistake_in_the_file_is_one_line_with_its_place(text, named, tmp_path, capsys):
+    file = write_file(tmp_path, text)
+    line = refusal(capsys, 2, "--config", file)
+    assert named in line
+    assert file in line
+
+
+def test_bytes_that_are_no_text_are_not_toml(tmp_path, capsys):
+    (tmp_path / "kael.toml").write_bytes(b"\xff\xfe")
+    assert "is not TOML" in refusal(capsys, 2, "--config", str(tmp_path / "kael.toml"))
+
+
+@pytest.mark.parametrize("name", ["absent.toml", "."])
+def test_a_file_that_cannot_be_read_is_named(name, tmp_path, capsys):
+    assert "cannot read" in refusal(capsys, 1, "--config", str(tmp_path / name))
+
+
+def test_a_mistake_in_the_environment_names_its_variable(monkeypatch, capsys):
+    monkeypatch.setenv("KAEL_SERVE_PORT", "http")
+    assert "KAEL_SERVE_PORT: 'http' is no port" in refusal(capsys, 2)
+
+
+def test_the_settings_that_a_check_prints_are_a_file_of_settings(tmp_path):
+    folder = server_checkpoint.write(tmp_path / "model")
+    arguments = ["--data", folder, "--max-body-bytes", 70_000, "--ping-seconds", 0.25]
+    result = server_process.run("--check", *arguments)
+    assert result.returncode == 0, result.stderr
+    printed = result.stdout.rsplit("\n", 2)[0]
+    assert tomllib.loads(printed)["max-body-bytes"] == 70_000
+    assert "max-body-bytes = 70000  # flag" in printed
+    again = vars(parse(["--config", write_file(tmp_path, printed)]))
+    given = vars(parse([*map(str, arguments)]))
+    ignored = {"sources", "config"}
+    assert {k: v for k, v in again.items() if k not in ignored} == {
+        k: v for k, v in given.items() if k not in ignored
+    }
+
+
+def test_the_program_serves_by_its_settings(tmp_path):
+    folder = server_checkpoint.write(tmp_path / "model")
+    with server_process.serve("--data", folder, "--max-body-bytes", 2000) as server:
+        assert "2000 bytes" in server.post(b"x" * 2001).json["error"]
+        assert server.post(b"x" * 2000).status == 422
