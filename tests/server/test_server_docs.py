@@ -73,7 +73,7 @@ def test_the_embedding_example_serves(serve):
 
 
 def test_every_flag_is_described_with_its_default():
-    rows = dict(re.findall(r"^\| `--([\w-]+)[^|]*\| `?([^|`]*)`? \|", PAGE, re.MULTILINE))
+    rows = dict(re.findall(r"^\| `--([\w-]+)[^|]*\| `?([^|`]*)`? *\|", PAGE, re.MULTILINE))
     assert set(rows) == {option.name for option in OPTIONS} | {"config", "check", "version"}
     for option in OPTIONS:
         default = f"{option.default:g}" if isinstance(option.default, float) else str(option.default)
