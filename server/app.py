@@ -14,6 +14,7 @@ from tornado.web import Application
 
 import kael
 
+from .access import Access
 from .generate import GenerateHandler
 from .generator import Generator
 from .handlers import SERVER_NAME, BaseHandler, NotFound, OnlyOtherMethods, log_request, to_json
@@ -58,8 +59,9 @@ class HealthAnswer(httputil.HTTPMessageDelegate):
 
     BODY = b'{"status": "ok"}'
 
-    def __init__(self, request: httputil.HTTPServerRequest) -> None:
+    def __init__(self, request: httputil.HTTPServerRequest, headers: dict[str, str]) -> None:
         self._request = request
+        self._headers = headers
 
     def finish(self) -> None:
         headers = httputil.HTTPHeaders(
@@ -68,6 +70,7 @@ class HealthAnswer(httputil.HTTPMessageDelegate):
                 "Content-Length": str(len(self.BODY)),
                 "Date": httputil.format_timestamp(time.time()),
                 "Server": SERVER_NAME,
+                **self._headers,
             }
         )
         body = b"" if self._request.method == "HEAD" else self.BODY
@@ -91,6 +94,7 @@ class KaelApplication(Application):
         )
         self.generator = generator
         self.server_settings = settings
+        self.access = Access(settings)
         self.active: set[GenerateHandler] = set()
         self.draining_bodies = 0
 
@@ -106,7 +110,7 @@ class KaelApplication(Application):
 
     def find_handler(self, request: httputil.HTTPServerRequest, **options: Any) -> Any:
         if request.path == "/health" and request.method in ("GET", "HEAD"):
-            return HealthAnswer(request)
+            return HealthAnswer(request, self.access.headers(request))
         # By this header Tornado parses a body as a form, before the handler is asked, and refuses a bad one.
         request.headers.pop("Content-Type", None)
         return super().find_handler(request, **options)

@@ -33,7 +33,7 @@ _MAX_LENGTH_DIGITS = 18
 class BodyHandler(BaseHandler, ABC):
     """A handler for POST alone."""
 
-    ALLOW = "POST"
+    ALLOW = "POST, OPTIONS"
 
     @abstractmethod
     async def answer(self, body: bytes) -> None:
@@ -41,7 +41,7 @@ class BodyHandler(BaseHandler, ABC):
 
     @abstractmethod
     def refuse(self, error: RequestError) -> None:
-        """Writes the answer of ``error`` without finishing it."""
+        """Writes the answer of ``error`` without finishing it, and counts it."""
 
     def initialize(self) -> None:
         self._limit = self.application.server_settings.max_body_bytes
@@ -52,15 +52,21 @@ class BodyHandler(BaseHandler, ABC):
 
     async def prepare(self) -> None:
         if self.request.method != "POST":
+            super().prepare()
+            if self._finished or self.request.method == "OPTIONS":
+                return
             raise HTTPError(405)
         self.request.connection.set_max_body_size(_TORNADO_LIMIT)
         length = self.request.headers.get("Content-Length", "")
         waits = self._settle_expectation()
         is_number = length.isascii() and length.isdigit() and len(length) <= _MAX_LENGTH_DIGITS
-        if is_number and int(length) > self._limit:
+        refusal = self.access_refusal()
+        if refusal is None and is_number and int(length) > self._limit:
+            refusal = body_too_large(self._limit)
+        if refusal is not None:
             # A client that waits for leave to send will not: there is nothing to read, and flushing without
             # finishing would make Tornado give it leave.
-            await self._refuse_body(drain=not waits)
+            await self._refuse_body(refusal, drain=not waits)
 
     def _settle_expectation(self) -> bool:
         """Whether the client waits for leave to send. Tornado gives it after ``prepare``, by the header."""
@@ -79,15 +85,16 @@ class BodyHandler(BaseHandler, ABC):
             if self._received > DRAIN_BYTES:
                 self._close()
         elif self._received > self._limit:
-            return self._refuse_body(drain=True)
+            return self._refuse_body(body_too_large(self._limit), drain=True)
         else:
             self._body += chunk
         return None
 
-    async def _refuse_body(self, drain: bool) -> None:
+    async def _refuse_body(self, error: RequestError, drain: bool) -> None:
         self._refused = True
         self._body.clear()
-        self.refuse(body_too_large(self._limit))
+        self.refuse(error)
+        self.set_header("Connection", "close")
         if not drain or self.application.draining_bodies >= MAX_DRAINS:
             self.finish()  # in the middle of a body, which makes Tornado close the connection
             return

@@ -20,9 +20,10 @@ from tornado.netutil import bind_sockets
 import kael
 
 from . import logs
+from .access import is_loopback
 from .app import KaelApplication, load_app
 from .arguments import EXIT_FAILED, PROGRAM, silence_stdout, tell, version_line
-from .options import OPTIONS
+from .options import KEY_RULE, OPTIONS, is_key
 from .serve import SHUTDOWN_SECONDS, serve, start, stop
 from .settings import Settings
 
@@ -71,7 +72,14 @@ def _run(options: argparse.Namespace) -> int:
         return asyncio.run(_check(app, options))
     sockets = _listen(options.host, options.port)
     with logs.to_stderr():
-        ended = asyncio.run(serve(app, sockets, lambda: _announce(sockets)))
+        if not settings.api_keys and not is_loopback(options.host):
+            log.warning(
+                "ANYBODY who can reach port %d of %s can use this model: set --api-key-file, or listen on "
+                "127.0.0.1",
+                sockets[0].getsockname()[1],
+                options.host,
+            )
+        ended = asyncio.run(serve(app, sockets, lambda: _announce(sockets, settings)))
     if not ended:
         # The worker thread is inside the library and would keep the interpreter from ending.
         os._exit(EXIT_FAILED)
@@ -81,7 +89,25 @@ def _run(options: argparse.Namespace) -> int:
 def _settings(options: argparse.Namespace) -> Settings:
     names = {field.name for field in dataclasses.fields(Settings)}
     given = {option.attribute: getattr(options, option.attribute) for option in OPTIONS}
+    given["api_keys"] += _read_keys(options.api_key_file)
+    if not options.allowed_hosts and not is_loopback(options.host):
+        given["allowed_hosts"] = None
     return Settings(**{name: value for name, value in given.items() if name in names})
+
+
+def _read_keys(name: str | None) -> tuple[str, ...]:
+    if name is None:
+        return ()
+    try:
+        with open(name, encoding="utf-8") as file:
+            keys = tuple(key for line in file if (key := line.strip()))
+    except OSError as error:
+        raise Failure(f"--api-key-file: cannot read {name!r}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        keys = ()
+    if not keys or not all(map(is_key, keys)):
+        raise Failure(f"--api-key-file: {name!r} has no keys, expected one a line, of {KEY_RULE}")
+    return keys
 
 
 def _listen(host: str, port: int) -> list[socket.socket]:
@@ -101,11 +127,12 @@ def _listen(host: str, port: int) -> list[socket.socket]:
         ) from None
 
 
-def _announce(sockets: list[socket.socket]) -> None:
+def _announce(sockets: list[socket.socket], settings: Settings) -> None:
     url = _url(sockets[0])
     body = shlex.quote(json.dumps({"prompt": CHECK_PROMPT, "max_tokens": 32}))
+    key = " -H 'Authorization: Bearer KEY'" if settings.api_keys else ""
     try:
-        print(f"kael serves on {url} until Ctrl-C - try: curl -s {url}/generate -d {body}", flush=True)
+        print(f"kael serves on {url} until Ctrl-C - try: curl -s {url}/generate{key} -d {body}", flush=True)
     except OSError as error:  # nobody reads it, which is no reason not to serve
         log.warning("cannot announce %s: %s", url, error.strerror)
         silence_stdout()
@@ -154,7 +181,7 @@ async def _check(app: KaelApplication, options: argparse.Namespace) -> int:
     sockets = _listen("127.0.0.1", 0)
     server = start(app, sockets)
     try:
-        status, answer = await _ask(_url(sockets[0]))
+        status, answer = await _ask(_url(sockets[0]), app.server_settings)
     finally:
         await stop(server, app, SHUTDOWN_SECONDS)
         package_log.removeHandler(failures)
@@ -171,14 +198,16 @@ async def _check(app: KaelApplication, options: argparse.Namespace) -> int:
     return EXIT_DONE
 
 
-async def _ask(url: str) -> tuple[int, dict[str, Any]]:
+async def _ask(url: str, settings: Settings) -> tuple[int, dict[str, Any]]:
     """Status and body of the answer to CHECK_PROMPT."""
+    headers = {"Authorization": f"Bearer {settings.api_keys[0]}"} if settings.api_keys else {}
     body = {"prompt": CHECK_PROMPT, "max_tokens": CHECK_TOKENS, "temperature": 0}
     client = AsyncHTTPClient()
     try:
         response = await client.fetch(
             f"{url}/generate",
             method="POST",
+            headers=headers,
             body=json.dumps(body),
             request_timeout=_CHECK_SECONDS,
             raise_error=False,

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+# Where the operator sets no other.
+BUSY_STATUS = 429
+
 
 class RequestError(Exception):
     """Ends a request with a status, a JSON body and the outcome that the metrics count."""
@@ -14,14 +17,14 @@ class RequestError(Exception):
         body: dict[str, Any],
         outcome: str,
         *,
-        retry_after: int | None = None,
+        headers: dict[str, str] | None = None,
         closes: bool = False,
     ) -> None:
         super().__init__(status)
         self.status = status
         self.body = body
         self.outcome = outcome
-        self.retry_after = retry_after
+        self.headers = headers or {}
         self.closes = closes  # the connection, after the answer
 
 
@@ -40,7 +43,7 @@ def invalid(details: list[dict[str, Any]]) -> RequestError:
 
 def body_too_large(limit: int) -> RequestError:
     text = f"the body is larger than {limit} bytes (the server's --max-body-bytes)"
-    return RequestError(413, {"error": text}, "rejected", closes=True)
+    return RequestError(413, {"error": text}, "rejected")
 
 
 def outgrows_context(prompt_tokens: int, max_tokens: int, context: int) -> RequestError:
@@ -51,13 +54,30 @@ def outgrows_context(prompt_tokens: int, max_tokens: int, context: int) -> Reque
     return RequestError(413, {"error": text}, "rejected")
 
 
+def no_key() -> RequestError:
+    text = "a key is needed: Authorization: Bearer KEY"
+    return RequestError(401, {"error": text}, "rejected", headers={"WWW-Authenticate": "Bearer"})
+
+
+def wrong_host() -> RequestError:
+    text = "the Host of the request is not a name of this server (its --allowed-host)"
+    return RequestError(403, {"error": text}, "rejected")
+
+
+def wrong_origin() -> RequestError:
+    text = "the Origin of the request is not one whose pages may ask (the server's --cors-origin)"
+    return RequestError(403, {"error": text}, "rejected")
+
+
 def busy(seconds: int) -> RequestError:
-    return RequestError(429, {"error": "the model is busy"}, "busy", retry_after=seconds)
+    headers = {"Retry-After": str(seconds)}
+    return RequestError(BUSY_STATUS, {"error": "the model is busy"}, "busy", headers=headers)
 
 
 def shutting_down() -> RequestError:
     # The outcome is busy: no slot is given, not by the client's fault, and another replica may have one.
-    return RequestError(503, {"error": "the server is shutting down"}, "busy", retry_after=1, closes=True)
+    text = "the server is shutting down"
+    return RequestError(503, {"error": text}, "busy", headers={"Retry-After": "1"}, closes=True)
 
 
 def failed() -> RequestError:

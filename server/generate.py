@@ -161,17 +161,7 @@ class GenerateHandler(BodyHandler):
 
     def refuse(self, error: RequestError) -> None:
         self._count(error.outcome)
-        body = error.body
-        if error.status == 422:
-            body = {**body, "request_id": self.request_id}
-        self.set_status(error.status)
-        if error.retry_after is not None:
-            self.set_header("Retry-After", error.retry_after)
-        if error.closes:
-            self.set_header("Connection", "close")
-        text = to_json(body).encode()
-        self.set_header("Content-Length", len(text))
-        self.write(text)
+        self.write_refusal(error)
 
     async def _finish_refusal(self, error: RequestError) -> None:
         if error.closes:  # Tornado does not look at the header

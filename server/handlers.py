@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import secrets
 from typing import Any
 
 from tornado.web import HTTPError, RequestHandler
+
+from .errors import BUSY_STATUS, RequestError
 
 log = logging.getLogger(__name__)
 
@@ -15,6 +18,9 @@ JSON_TYPE = "application/json"
 SERVER_NAME = "kael"
 
 _REASONS = {404: "not found", 405: "method not allowed"}
+# An id that a client, or a proxy, may give its request: nothing that could break a line of the log.
+_REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,64}")
+
 # Of what the client sent, this much of the path is logged: never a query, a header or a body.
 _LOGGED_PATH_CHARACTERS = 100
 
@@ -27,14 +33,52 @@ def to_json(value: dict[str, Any]) -> str:
 class BaseHandler(RequestHandler):
     """Answers in JSON, whatever goes wrong."""
 
-    ALLOW = "GET, HEAD"
+    ALLOW = "GET, HEAD, OPTIONS"
+    NEEDS_KEY = True  # where the server has one
 
     def set_default_headers(self) -> None:
         if not hasattr(self, "request_id"):
-            self.request_id = secrets.token_hex(8)
+            given = self.request.headers.get("X-Request-Id", "")
+            self.request_id = given if _REQUEST_ID.fullmatch(given) else secrets.token_hex(8)
         self.set_header("Server", SERVER_NAME)
         self.set_header("Content-Type", JSON_TYPE)
         self.set_header("X-Request-Id", self.request_id)
+        for name, value in self.application.access.headers(self.request).items():
+            self.set_header(name, value)
+
+    def access_refusal(self) -> RequestError | None:
+        """Why this request is not answered, if so. Before a browser sends a key, it asks without."""
+        needs_key = self.NEEDS_KEY and self.request.method != "OPTIONS"
+        return self.application.access.refusal(self.request, needs_key)
+
+    def prepare(self) -> Any:
+        refusal = self.access_refusal()
+        if refusal is not None:
+            self.write_refusal(refusal)
+            self.finish()
+
+    def options(self) -> None:
+        self.set_status(204)
+        self.clear_header("Content-Type")
+        self.set_header("Allow", self.ALLOW)
+        for name, value in self.application.access.preflight_headers(self.request, self.ALLOW).items():
+            self.set_header(name, value)
+        self.finish()
+
+    def write_refusal(self, error: RequestError) -> None:
+        """Writes the answer of ``error`` without finishing it."""
+        body = error.body
+        if error.status == 422:
+            body = {**body, "request_id": self.request_id}
+        is_busy = error.status == BUSY_STATUS
+        self.set_status(self.application.server_settings.busy_status if is_busy else error.status)
+        for name, value in error.headers.items():
+            self.set_header(name, value)
+        if error.closes:
+            self.set_header("Connection", "close")
+        text = to_json(body).encode()
+        self.set_header("Content-Length", len(text))
+        self.write(text)
 
     def compute_etag(self) -> None:
         """No answer here is worth a 304."""
@@ -51,7 +95,9 @@ class BaseHandler(RequestHandler):
 
 class NotFound(BaseHandler):
     def prepare(self) -> None:
-        raise HTTPError(404)
+        super().prepare()
+        if not self._finished:
+            raise HTTPError(404)
 
     def write_error(self, status_code: int, **options: Any) -> None:
         # Tornado refuses a method that it does not know before it looks at the path.
@@ -62,8 +108,12 @@ class NotFound(BaseHandler):
 class OnlyOtherMethods(BaseHandler):
     """For a path whose own methods are answered before they come here."""
 
+    NEEDS_KEY = False
+
     def prepare(self) -> None:
-        raise HTTPError(405)
+        super().prepare()
+        if not self._finished and self.request.method != "OPTIONS":
+            raise HTTPError(405)
 
 
 def log_request(handler: RequestHandler) -> None:

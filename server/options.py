@@ -12,10 +12,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .settings import Settings
+from .settings import ANY, Settings
 
 # Not KAEL_SERVER_: Kubernetes sets KAEL_SERVER_PORT, to an address, for a service that is called kael-server.
 ENVIRONMENT_PREFIX = "KAEL_SERVE_"
+
+_LONGEST_KEY = 1000
+KEY_RULE = f"1 to {_LONGEST_KEY} ASCII characters without spaces"
 
 _SEPARATOR = ","  # of several values in one variable of the environment
 
@@ -46,13 +49,43 @@ def _seconds(lowest: float) -> Callable[[str], float]:
     return read
 
 
-def _one_of(*names: str) -> Callable[[str], str]:
-    def read(text: str) -> str:
+def _one_of(*values: Any) -> Callable[[str], Any]:
+    names = [str(value) for value in values]
+
+    def read(text: str) -> Any:
         if text not in names:
             raise argparse.ArgumentTypeError(f"{text!r} is unknown, expected {' or '.join(names)}")
-        return text
+        return values[names.index(text)]
 
     return read
+
+
+def _origin(text: str) -> str:
+    scheme, separator, host = text.lower().partition("://")
+    if text != ANY and not (
+        scheme in ("http", "https") and separator and host and not set(host) & set("/?#@ ")
+    ):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no origin, expected one such as https://example.org, or *"
+        )
+    return text.lower()
+
+
+def _host_name(text: str) -> str:
+    if not text or set(text) & set("/?#@: "):
+        raise argparse.ArgumentTypeError(f"{text!r} is no host name, expected one such as example.org, or *")
+    return text.lower()
+
+
+def _key(text: str) -> str:
+    if not is_key(text):
+        raise argparse.ArgumentTypeError(f"the key is not {KEY_RULE}")
+    return text
+
+
+def is_key(text: str) -> bool:
+    """Whether a header can hold it, and a line of a file."""
+    return 0 < len(text) <= _LONGEST_KEY and text.isascii() and text.isprintable() and " " not in text
 
 
 def _not_empty(what: str) -> Callable[[str], str]:
@@ -118,6 +151,45 @@ OPTIONS = (
         "port to listen on, 0 for a free one",
         _whole_number("port", 0, 65535),
         8000,
+    ),
+    Option(
+        "api-key",
+        "KEY",
+        "key that requests must have (Authorization: Bearer KEY), but for /health and /ready; may be given "
+        "more than once. Every user of this machine can see it among the arguments: rather --api-key-file",
+        _key,
+        many=True,
+        secret=True,
+    ),
+    Option(
+        "api-key-file",
+        "FILE",
+        "file with such keys, one a line",
+        _not_empty("the name of the file"),
+    ),
+    Option(
+        "allowed-host",
+        "NAME",
+        "host name under which it may be asked, beside addresses and names without a dot; may be given more "
+        "than once, * for any. Without one, any name will do where it listens beyond loopback",
+        _host_name,
+        many=True,
+    ),
+    Option(
+        "cors-origin",
+        "ORIGIN",
+        "origin whose web pages may ask and read the answers, such as https://example.org; may be given more "
+        "than once, * for any",
+        _origin,
+        many=True,
+    ),
+    Option(
+        "busy-status",
+        "{429,503}",
+        "status of the answer while another generation runs; 503 is for balancers that try the next server "
+        "only then",
+        _one_of(429, 503),
+        _DEFAULTS.busy_status,
     ),
     Option(
         "max-body-bytes",

@@ -6,11 +6,18 @@ from dataclasses import dataclass
 
 from .limits import MAX_BODY_BYTES
 
+# In the lists of hosts and of origins.
+ANY = "*"
+
 
 @dataclass(frozen=True)
 class Settings:
     """The defaults are those of the command line. Times are in seconds."""
 
+    api_keys: tuple[str, ...] = ()  # of which a request must have one, unless there is none
+    allowed_hosts: tuple[str, ...] | None = None  # names in small letters; None checks no name
+    cors_origins: tuple[str, ...] = ()  # whose web pages may ask and read, in small letters
+    busy_status: int = 429  # or 503, for balancers that try the next server only then
     max_body_bytes: int = MAX_BODY_BYTES
     ping_seconds: float = 15.0  # between two comments of a stream that has nothing to say; 0 for none
     stall_seconds: float = 30.0  # for a client that takes nothing, once its generation has ended

@@ -92,13 +92,12 @@ async def test_head_answers_as_get_without_a_body(fetch, path):  # B076, T06
 @pytest.mark.parametrize(
     ("method", "path", "allow"),
     [
-        ("GET", "/generate", "POST"),
-        ("PUT", "/generate", "POST"),
-        ("POST", "/", "GET, HEAD"),
-        ("DELETE", "/metrics", "GET, HEAD"),
-        ("POST", "/health", "GET, HEAD"),
-        ("OPTIONS", "/health", "GET, HEAD"),
-        ("BREW", "/metrics", "GET, HEAD"),
+        ("GET", "/generate", "POST, OPTIONS"),
+        ("PUT", "/generate", "POST, OPTIONS"),
+        ("POST", "/", "GET, HEAD, OPTIONS"),
+        ("DELETE", "/metrics", "GET, HEAD, OPTIONS"),
+        ("POST", "/health", "GET, HEAD, OPTIONS"),
+        ("BREW", "/metrics", "GET, HEAD, OPTIONS"),
     ],
 )
 async def test_a_wrong_method_is_told_the_right_ones(fetch, method, path, allow):  # T06

@@ -412,6 +412,53 @@ def test_an_empty_folder_name_is_not_the_shipped_model(capsys):
     assert "empty" in line
 
 
+@pytest.mark.parametrize("content", [None, b"", b"\n\n", b"two words\n", b"\xff\n"])
+def test_a_file_without_keys_is_refused(capsys, checkpoint, tmp_path, content):
+    file = tmp_path / "keys"
+    if content is not None:
+        file.write_bytes(content)
+    code, line = failure(capsys, "--data", checkpoint, "--api-key-file", file)
+    assert code == 1
+    assert str(file) in line
+    assert "words" not in line
+
+
+def test_keys_come_from_a_file_too_and_are_shown_nowhere(checkpoint, tmp_path):
+    (tmp_path / "keys").write_text("key-1\n\n  key-2  \n")
+    flags = ["--data", checkpoint, "--api-key-file", tmp_path / "keys", "--api-key", "key-3"]
+    check = server_process.run("--check", *flags)
+    assert check.returncode == 0, check.stderr
+    assert "# api-key is set  # flag" in check.stdout
+    with server_process.serve(*flags) as server:
+        assert "-H 'Authorization: Bearer KEY'" in server.announcement
+        for key, status in {"key-1": 200, "key-2": 200, "key-3": 200, "key-4": 401}.items():
+            headers = {"Authorization": f"Bearer {key}"}
+            assert server.request("GET", "/metrics", headers=headers).status == status
+        server.signal()
+        assert server.wait() == 0
+        shown = check.stdout + server.announcement + server.stderr
+        assert not [key for key in ("key-1", "key-2", "key-3", "key-4") if key in shown]
+
+
+@pytest.mark.parametrize(
+    ("flags", "warns", "foreign"),
+    [
+        ([], False, 403),
+        (["--allowed-host", "evil.example"], False, 200),
+        (["--allowed-host", "*"], False, 200),
+        (["--host", "0.0.0.0"], True, 200),
+        (["--host", "0.0.0.0", "--allowed-host", "good.example"], True, 403),
+        (["--host", "0.0.0.0", "--api-key", "secret"], False, 401),
+    ],
+)
+def test_beyond_loopback_it_warns_and_on_loopback_it_checks_the_host(checkpoint, flags, warns, foreign):
+    with server_process.serve("--data", checkpoint, *flags) as server:
+        assert server.request("GET", "/", headers={"Host": "evil.example:8000"}).status == foreign
+        server.signal()
+        assert server.wait() == 0
+        assert ("ANYBODY" in server.stderr) == warns
+
+
 def test_a_vocabulary_beyond_the_model_is_refused(capsys, tmp_path):
     folder = server_checkpoint.write(tmp_path)
     vocabulary = json.loads((folder / "vocab.json").read_text())

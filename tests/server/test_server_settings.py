@@ -11,6 +11,7 @@ import server_process
 
 from server import Settings
 from server.arguments import parse
+from server.command import _settings
 from server.options import OPTIONS
 
 # A value for each option that is not its default: as a text, and as the program holds it.
@@ -19,6 +20,11 @@ VALUES = {
     "device": ("cpu", "cpu"),
     "host": ("::1", "::1"),
     "port": ("9001", 9001),
+    "api-key": ("secret", ("secret",)),
+    "api-key-file": ("keys", "keys"),
+    "allowed-host": ("Example.org", ("example.org",)),
+    "cors-origin": ("https://Example.org:8080", ("https://example.org:8080",)),
+    "busy-status": ("503", 503),
     "max-body-bytes": ("100000", 100_000),
     "ping-seconds": ("2.5", 2.5),
     "stall-seconds": ("3", 3.0),
@@ -63,11 +69,10 @@ def test_help_lists_every_option_with_its_default(capsys):
 
 
 def test_the_defaults_are_those_of_an_embedded_server():
-    options = parse([])
-    for field in dataclasses.fields(Settings):
-        if hasattr(options, field.name):
-            assert getattr(options, field.name) == field.default
-    assert set(options.sources.values()) == {"default"}
+    options = parse(["--host", "0.0.0.0"])
+    assert _settings(options) == Settings()
+    assert set(options.sources.values()) == {"default", "flag"}
+    assert dataclasses.replace(Settings(), allowed_hosts=()) == _settings(parse([]))
 
 
 @pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
@@ -80,10 +85,20 @@ def test_each_option_is_taken_from_flag_environment_and_file_in_this_order(optio
         return getattr(options, option.attribute), options.sources[option.name]
 
     default = option.default if option.default is not None else text
+    monkeypatch.setattr("server.arguments._lacking", lambda options: None)
     assert read() == (value, "file")
     monkeypatch.setenv(option.variable, str(default))
     assert read() == (getattr(parse([]), option.attribute), "environment")
     assert read(f"--{option.name}", text) == (value, "flag")
+
+
+def test_an_option_may_hold_several_values(tmp_path, monkeypatch):
+    names = ("a.org", "b.org")
+    assert parse(["--allowed-host", "a.org", "--allowed-host", "b.org"]).allowed_hosts == names
+    file = write_file(tmp_path, 'allowed-host = ["a.org", "b.org"]')
+    assert parse(["--config", file]).allowed_hosts == names
+    monkeypatch.setenv("KAEL_SERVE_ALLOWED_HOST", "a.org,b.org")
+    assert parse([]).allowed_hosts == names
 
 
 def test_numbers_in_the_file_are_numbers(tmp_path):
@@ -108,6 +123,12 @@ def test_the_file_may_be_named_in_the_environment(tmp_path, monkeypatch):
         ("idle-seconds = 0", "idle-seconds: '0' is no time"),
         ("max-body-bytes = 5", "max-body-bytes: '5' is no number of bytes, expected 1024 to"),
         ("host = ''", "host: the address is empty"),
+        ("api-key = ''", "api-key: the key is not 1 to"),
+        ("api-key = 'two words'", "api-key: the key is not 1 to"),
+        ("allowed-host = 'https://a.org'", "allowed-host: 'https://a.org' is no host name"),
+        ("cors-origin = 'a.org'", "cors-origin: 'a.org' is no origin"),
+        ("cors-origin = 'https://a.org/x'", "is no origin"),
+        ("busy-status = 500", "busy-status: '500' is unknown, expected 429 or 503"),
         ("prot = 9000", "'prot' is no setting"),
         ("config = 'x'", "'config' is no setting"),
         ("port 9000", "is not TOML"),
