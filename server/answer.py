@@ -86,6 +86,14 @@ class Answer:
         """As the metrics count it."""
         return "cancelled" if self.finish_reason == "shutdown" else "ok"
 
+    @property
+    def usage(self) -> dict[str, int]:
+        return {
+            "prompt_tokens": self._prompt_tokens,
+            "completion_tokens": self.tokens,
+            "total_tokens": self._prompt_tokens + self.tokens,
+        }
+
     def details(self, bridge: Bridge) -> dict[str, Any]:
         pace = bridge.seconds_per_token()
         timings = {
@@ -97,11 +105,7 @@ class Answer:
         return {
             "finish_reason": self.finish_reason,
             "seed": bridge.seed,
-            "usage": {
-                "prompt_tokens": self._prompt_tokens,
-                "completion_tokens": self.tokens,
-                "total_tokens": self._prompt_tokens + self.tokens,
-            },
+            "usage": self.usage,
             "timings": {
                 name: None if figure is None else _rounded(figure) for name, figure in timings.items()
             },

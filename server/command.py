@@ -71,7 +71,7 @@ def _run(options: argparse.Namespace) -> int:
     if options.check:
         return asyncio.run(_check(app, options))
     sockets = _listen(options.host, options.port)
-    with logs.to_stderr():
+    with logs.to_stderr(options.log_format):
         if not settings.api_keys and not is_loopback(options.host):
             log.warning(
                 "ANYBODY who can reach port %d of %s can use this model: set --api-key-file, or listen on "

@@ -16,6 +16,7 @@ from .bridge import Bridge
 from .errors import ClientLeft, RequestError
 from .generator import Generator
 from .handlers import to_json
+from .logs import fields
 from .request import GenerateRequest, parse
 
 log = logging.getLogger(__name__)
@@ -35,6 +36,7 @@ class GenerateHandler(BodyHandler):
         self._generator: Generator = self.application.generator
         self._left: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._bridge: Bridge | None = None
+        self._answer: Answer | None = None
         self._outcome: str | None = None
 
     async def answer(self, body: bytes) -> None:
@@ -52,7 +54,12 @@ class GenerateHandler(BodyHandler):
             self._count("cancelled")
             self.set_status(CLIENT_CLOSED_REQUEST, "Client Closed Request")
         except Exception as failure:
-            log.error("request %s: generation failed", self.request_id, exc_info=failure)
+            log.error(
+                "request %s: generation failed",
+                self.request_id,
+                exc_info=failure,
+                extra=fields(request_id=self.request_id),
+            )
             await self._fail()
         except BaseException:  # the handler's own task was cancelled
             self._count("cancelled")
@@ -75,7 +82,7 @@ class GenerateHandler(BodyHandler):
         except BaseException:
             generator.release()
             raise
-        self._bridge = bridge
+        self._bridge, self._answer = bridge, answer
         if request.stream:
             await self._stream(bridge, answer, request)
         else:
@@ -186,6 +193,10 @@ class GenerateHandler(BodyHandler):
         if self._outcome is None:
             self._outcome = outcome
             self._generator.metrics.count_request(outcome)
+
+    def log_fields(self) -> dict[str, Any]:
+        counts = self._answer.usage if self._answer is not None else {}
+        return {"outcome": self._outcome, **counts}
 
     def stop_waiting(self) -> None:
         """The server shuts down and cannot wait any longer: for the worker, of which the client is told,

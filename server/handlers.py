@@ -11,6 +11,7 @@ from typing import Any
 from tornado.web import HTTPError, RequestHandler
 
 from .errors import BUSY_STATUS, RequestError
+from .logs import fields
 
 log = logging.getLogger(__name__)
 
@@ -21,8 +22,9 @@ _REASONS = {404: "not found", 405: "method not allowed"}
 # An id that a client, or a proxy, may give its request: nothing that could break a line of the log.
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,64}")
 
-# Of what the client sent, this much of the path is logged: never a query, a header or a body.
+# Of what the client sent, so much is logged.
 _LOGGED_PATH_CHARACTERS = 100
+_LOGGED_METHOD_CHARACTERS = 20
 
 
 def to_json(value: dict[str, Any]) -> str:
@@ -90,7 +92,16 @@ class BaseHandler(RequestHandler):
 
     def log_exception(self, typ: Any, value: Any, traceback: Any) -> None:
         if not isinstance(value, HTTPError):
-            log.error("request %s failed", self.request_id, exc_info=(typ, value, traceback))
+            log.error(
+                "request %s failed",
+                self.request_id,
+                exc_info=(typ, value, traceback),
+                extra=fields(request_id=self.request_id),
+            )
+
+    def log_fields(self) -> dict[str, Any]:
+        """What a line of JSON says of this request beside the line of text."""
+        return {}
 
 
 class NotFound(BaseHandler):
@@ -117,13 +128,26 @@ class OnlyOtherMethods(BaseHandler):
 
 
 def log_request(handler: RequestHandler) -> None:
-    """The line that ends each request in the log."""
+    """The line that ends each request in the log. Never a query, a header or a body."""
     request = handler.request
+    request_id = getattr(handler, "request_id", "-")
+    method = ascii(request.method[:_LOGGED_METHOD_CHARACTERS])[1:-1]
+    path = ascii(request.path[:_LOGGED_PATH_CHARACTERS])[1:-1]
+    status, milliseconds = handler.get_status(), 1000.0 * request.request_time()
+    more = handler.log_fields() if isinstance(handler, BaseHandler) else {}
     log.info(
         "%s %s %s %d %.1f ms",
-        getattr(handler, "request_id", "-"),
-        request.method,
-        ascii(request.path[:_LOGGED_PATH_CHARACTERS])[1:-1],
-        handler.get_status(),
-        1000.0 * request.request_time(),
+        request_id,
+        method,
+        path,
+        status,
+        milliseconds,
+        extra=fields(
+            request_id=request_id,
+            method=method,
+            path=path,
+            status=status,
+            milliseconds=round(milliseconds, 1),
+            **more,
+        ),
     )

@@ -6,16 +6,22 @@ server, and every request with it.
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import queue
+import re
 import select
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any
 
 _FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+
+_PLACEHOLDER = re.compile(r"%[-+#\d.]*[a-z]")  # of a logging call's arguments in its message
 
 # Lines that wait for standard error to take them. Those beyond are dropped and counted.
 WAITING_LINES = 1000
@@ -24,16 +30,45 @@ WAITING_LINES = 1000
 CLOSE_SECONDS = 1.0
 
 
+def fields(**values: Any) -> dict[str, Any]:
+    """The argument ``extra`` of a logging call whose line of JSON has these values one by one."""
+    return {"fields": values}
+
+
+class JsonFormatter(logging.Formatter):
+    """A record as a line of JSON: time, level, logger, message, the values of ``fields``, and a traceback."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+            **getattr(record, "fields", {}),
+        }
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(line)
+
+
+def leave_out_requests(record: logging.LogRecord) -> bool:
+    """A filter that takes what clients sent out of Tornado's own lines, which quote bad headers."""
+    if record.name == "tornado.general":
+        record.msg, record.args = _PLACEHOLDER.sub("...", str(record.msg)), ()
+    return True
+
+
 @contextmanager
-def to_stderr() -> Iterator[None]:
-    """Inside, this process logs to standard error, if it has one."""
+def to_stderr(format_name: str) -> Iterator[None]:
+    """Inside, this process logs to standard error, if it has one, as ``text`` or as ``json``."""
     if sys.stderr is None:  # it was closed from the start: its number may be a connection's by now
         yield
         return
     root = logging.getLogger()
     level = root.level
     handler = LineWriter(sys.stderr.fileno())
-    handler.setFormatter(logging.Formatter(_FORMAT))
+    handler.setFormatter(JsonFormatter() if format_name == "json" else logging.Formatter(_FORMAT))
+    handler.addFilter(leave_out_requests)
     root.addHandler(handler)
     root.setLevel(logging.INFO)
     try:

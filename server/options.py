@@ -192,6 +192,13 @@ OPTIONS = (
         _DEFAULTS.busy_status,
     ),
     Option(
+        "log-format",
+        "{text,json}",
+        "what a line of the log, on standard error, is",
+        _one_of("text", "json"),
+        "text",
+    ),
+    Option(
         "max-body-bytes",
         "N",
         "largest body of a request",

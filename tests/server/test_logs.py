@@ -38,6 +38,21 @@ def test_lines_are_written_in_order_before_close_returns(pipe):
     assert os.read(reading, 1000) == b"one\ntwo\nthr\\udceee\n"
 
 
+def test_tornados_own_lines_lose_what_clients_sent():
+    lines = {
+        ("tornado.general", "Malformed HTTP message from %s: %s", ("1.2.3.4", "secret")): (
+            "Malformed HTTP message from ...: ..."
+        ),
+        ("tornado.general", "%d of %-5.2f", (1, 2.0)): "... of ...",
+        ("tornado.general", "100 % sure", None): "100 % sure",
+        ("server.handlers", "%s is free", ("the slot",)): "the slot is free",
+    }
+    for (name, text, arguments), message in lines.items():
+        made = logging.LogRecord(name, logging.INFO, __file__, 0, text, arguments, None)
+        assert logs.leave_out_requests(made)
+        assert made.getMessage() == message
+
+
 @pytest.mark.parametrize("blocking", [True, False])
 def test_what_nobody_reads_is_dropped_and_counted_where_it_is_missing(pipe, blocking, monkeypatch):
     monkeypatch.setattr(logs, "WAITING_LINES", 3)

@@ -459,6 +459,20 @@ def test_beyond_loopback_it_warns_and_on_loopback_it_checks_the_host(checkpoint,
         assert ("ANYBODY" in server.stderr) == warns
 
 
+def test_the_log_is_of_json_on_request_and_holds_nothing_of_a_bad_request(checkpoint):
+    with server_process.serve("--data", checkpoint, "--log-format", "json") as server:
+        client = server.connect()
+        client.sendall(b"POST /generate HTTP/1.1\r\nHost: x\r\nContent-Length: canary7391\r\n\r\n")
+        assert read_to_end(client).startswith(b"HTTP/1.1 400 ")
+        assert server.generate("canary7391", max_tokens=3).status == 200
+        server.signal()
+        assert server.wait() == 0
+        lines = [json.loads(line) for line in server.stderr.splitlines()]
+        assert [line["message"] for line in lines if line["logger"] == "tornado.general"]
+        assert [line["status"] for line in lines if line.get("path") == "/generate"] == [200]
+        assert "canary7391" not in server.stderr
+
+
 def test_a_vocabulary_beyond_the_model_is_refused(capsys, tmp_path):
     folder = server_checkpoint.write(tmp_path)
     vocabulary = json.loads((folder / "vocab.json").read_text())
