@@ -20,6 +20,7 @@ from .generator import Generator
 from .handlers import SERVER_NAME, BaseHandler, NotFound, OnlyOtherMethods, log_request, to_json
 from .hangup import HangupWatch
 from .settings import Settings
+from .waiting import WaitingRoom
 
 # While the server shuts down, how often it looks whether everything has ended.
 _DRAIN_POLL_SECONDS = 0.01
@@ -95,6 +96,7 @@ class KaelApplication(Application):
         self.generator = generator
         self.server_settings = settings
         self.access = Access(settings)
+        self.waiting_room = WaitingRoom(generator, settings.queue)
         self.active: set[GenerateHandler] = set()
         self.draining_bodies = 0
 
@@ -122,6 +124,7 @@ class KaelApplication(Application):
         deadline = loop.time() + seconds
         last_words = deadline - _LAST_WORDS_SECONDS
         self.generator.shut_down()
+        self.waiting_room.dismiss()
         while self.active or self.generator.slot.locked():
             if loop.time() >= deadline:
                 return False

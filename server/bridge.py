@@ -136,12 +136,12 @@ class Bridge(ABC):
             return None
         return (self._last - self._first) * _NANOSECONDS / (self.received - 1)
 
-    def remaining_seconds(self) -> float:
-        """What is left, if the generation goes on at its pace to max_tokens; 0 when that is not known."""
-        pace = self.seconds_per_token()
-        if self.ended or pace is None:
-            return 0.0
-        return pace * (self._max_tokens - self.received)
+    def remaining_seconds(self, more_tokens: int = 0) -> float:
+        """What is left, if the generation goes on at its pace to max_tokens, and so many tokens further.
+        0 when that is not known."""
+        pace = self.seconds_per_token() or 0.0
+        own_tokens = 0 if self.ended else self._max_tokens - self.received
+        return pace * (own_tokens + more_tokens)
 
 
 class CallbackBridge(Bridge):

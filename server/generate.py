@@ -73,7 +73,7 @@ class GenerateHandler(BodyHandler):
     async def _generate(self, body: bytes) -> None:
         request = parse(body)
         generator = self._generator
-        generator.reserve()
+        await self.application.waiting_room.reserve(request.max_tokens, self._left)
         try:
             started = time.monotonic()
             prompt = await self._encode(request)

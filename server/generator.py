@@ -6,6 +6,7 @@ import logging
 import math
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import kael
@@ -40,6 +41,7 @@ class Generator:
         self.slot = threading.Lock()
         self.shutting_down = threading.Event()
         self.metrics = Metrics()
+        self.on_release: Callable[[], object] = lambda: None  # after each release of the slot, on any thread
         self._bridge: Bridge | None = None  # of the last generation that was started
         self._worker: threading.Thread | None = None
 
@@ -49,17 +51,20 @@ class Generator:
         if self.shutting_down.is_set():
             raise errors.shutting_down()
         if not self.slot.acquire(blocking=False):
-            raise errors.busy(self._retry_seconds())
+            raise self.busy()
         self.metrics.slot_taken()
 
     def release(self) -> None:
         """Gives the slot back. Any thread."""
         self.metrics.slot_released()
         self.slot.release()
+        self.on_release()
 
-    def _retry_seconds(self) -> int:
-        remaining = self._bridge.remaining_seconds() if self._bridge is not None else 0.0
-        return min(max(math.ceil(remaining), 1), MAX_RETRY_SECONDS)
+    def busy(self, tokens_ahead: int = 0) -> errors.RequestError:
+        """The refusal while the slot is taken, after which others have asked for so many tokens. It names the
+        time that this is expected to take."""
+        remaining = self._bridge.remaining_seconds(tokens_ahead) if self._bridge is not None else 0.0
+        return errors.busy(min(max(math.ceil(remaining), 1), MAX_RETRY_SECONDS))
 
     def prompt_ids(self, request: GenerateRequest) -> list[int]:
         """The ids of the prompt, which fit the context together with what is to be generated. Slow enough to

@@ -192,6 +192,13 @@ OPTIONS = (
         _DEFAULTS.busy_status,
     ),
     Option(
+        "queue",
+        "N",
+        "requests that may wait for the model while another generation runs; those beyond are refused",
+        _whole_number("number of requests", 0, 1000),
+        _DEFAULTS.queue,
+    ),
+    Option(
         "log-format",
         "{text,json}",
         "what a line of the log, on standard error, is",

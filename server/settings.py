@@ -18,6 +18,7 @@ class Settings:
     allowed_hosts: tuple[str, ...] | None = None  # names in small letters; None checks no name
     cors_origins: tuple[str, ...] = ()  # whose web pages may ask and read, in small letters
     busy_status: int = 429  # or 503, for balancers that try the next server only then
+    queue: int = 0  # requests that may wait for the slot
     max_body_bytes: int = MAX_BODY_BYTES
     ping_seconds: float = 15.0  # between two comments of a stream that has nothing to say; 0 for none
     stall_seconds: float = 30.0  # for a client that takes nothing, once its generation has ended

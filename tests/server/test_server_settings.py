@@ -25,6 +25,7 @@ VALUES = {
     "allowed-host": ("Example.org", ("example.org",)),
     "cors-origin": ("https://Example.org:8080", ("https://example.org:8080",)),
     "busy-status": ("503", 503),
+    "queue": ("3", 3),
     "log-format": ("json", "json"),
     "max-body-bytes": ("100000", 100_000),
     "ping-seconds": ("2.5", 2.5),
