@@ -24,6 +24,7 @@ from kael._errors import AnomalyError, Error, ErrorCode
 from kael._generation import FinishReason, Generation
 from kael._gradcheck import gradcheck
 from kael._gpt import GPT, GPTConfig, sample_next
+from kael._logprobs import Logprobs, TokenLogprob
 from kael._models import default_model_path, package_version
 from kael._memory import MemoryTimeline, record_memory
 from kael._nodes import Node
@@ -39,6 +40,7 @@ from kael._settings import (
     set_random_state,
 )
 from kael._tensor import Tensor, tensor
+from kael._text_stream import TextStream
 from kael._tokenizer import BpeTokenizer
 
 __version__ = package_version()
@@ -57,10 +59,13 @@ __all__ = [
     "FinishReason",
     "GPTConfig",
     "Generation",
+    "Logprobs",
     "MemoryTimeline",
     "Node",
     "SafeTensors",
     "Tensor",
+    "TextStream",
+    "TokenLogprob",
     "TokenRing",
     "autograd_graph",
     "build_info",

@@ -24,7 +24,9 @@ import numpy as np
 from kael import _checks, _signatures
 from kael._errors import Error, ErrorCode
 from kael._library import check_status, native
+from kael._logprobs import Logprobs
 from kael._ring import TokenRing
+from kael._sampling import Sampling
 
 # Room for the tokens is reserved before the first; 128 MiB of it at most.
 MAX_TOKENS = 2**24
@@ -72,11 +74,11 @@ class Request:
         self,
         ids: Any,
         max_tokens: int,
-        temperature: float,
-        top_k: int,
-        seed: int | None,
-        stop_tokens: Iterable[int],
-        use_cache: bool,
+        sampling: Sampling,
+        seed: int | None = None,
+        stop_tokens: Iterable[int] = (),
+        logprobs: Logprobs | None = None,
+        use_cache: bool = True,
     ) -> None:
         self.ids = _checks.token_ids("ids", ids)
         self.max_tokens = _checks.integer("max_tokens", max_tokens, 0, MAX_TOKENS)
@@ -84,14 +86,18 @@ class Request:
         options = _signatures.sized(_signatures.GenerateOptions)
         native().kept.kael_generate_options_default(ctypes.byref(options))
         options.max_tokens = self.max_tokens
-        options.temperature = _checks.number("temperature", temperature)
-        options.top_k = _checks.integer("top_k", top_k, 0, _checks.INT64_MAX)
+        sampling.write_to(options)
         options.use_cache = _checks.flag("use_cache", use_cache)
         options.has_seed = seed is not None
         if seed is not None:
             options.seed = _checks.integer("seed", seed, 0, _checks.UINT64_MAX)
         options.stop_tokens = self.stop_tokens.ctypes.data_as(_signatures.Int64Pointer)
         options.stop_token_count = len(self.stop_tokens)
+        self.logprobs = logprobs  # kept alive for the library
+        if logprobs is not None:
+            if not isinstance(logprobs, Logprobs):
+                raise TypeError(f"logprobs must be a kael.Logprobs, not {type(logprobs).__name__}")
+            logprobs._write_to(options, len(self.ids), self.max_tokens)
         self.options = options
 
 

@@ -16,9 +16,11 @@ from kael._errors import Error, ErrorCode
 from kael._generation import Generation
 from kael._handles import NotCopied, Owned
 from kael._library import check_status, native
+from kael._logprobs import Logprobs
 from kael._pretrained import save_pretrained
 from kael._ring import TokenRing
 from kael._safetensors import map_filled_by, tensors_of
+from kael._sampling import Sampling
 from kael._state import copy_state
 from kael._tensor import Tensor
 
@@ -301,17 +303,33 @@ class GPT(NotCopied):
         stop_tokens: Iterable[int] = (),
         on_token: Callable[[int], object] | None = None,
         *,
+        top_p: float = 1.0,
+        min_p: float = 0.0,
+        repetition_penalty: float = 1.0,
+        presence_penalty: float = 0.0,
+        frequency_penalty: float = 0.0,
+        logit_bias: Mapping[int, float] | None = None,
+        logprobs: Logprobs | None = None,
         use_cache: bool = True,
     ) -> list[int]:
         """Continues the prompt ``ids`` (at least one id) by at most ``max_tokens`` tokens and returns the new
         ones.
 
-        ``temperature`` 0 takes the most likely token, ties to the lowest id; else it is at least 0.001.
-        ``top_k`` of 0, or of the vocabulary's size and more, is no limit. ``seed=None`` draws a seed from the
-        stream of :func:`kael.manual_seed`; the same prompt, options and seed give the same tokens, for any
-        number of threads. One of ``stop_tokens`` ends the generation and is the last token returned; nothing
-        else does, not even ``<|endoftext|>``. Past ``max_positions`` the window slides. ``use_cache=False``
-        gives the same tokens, slowly.
+        ``temperature`` 0 takes the most likely token, ties to the lowest id; else it is at least 0.001, and a
+        token is drawn from the ``top_k`` most likely ones (0, or the vocabulary's size and more: from all),
+        of those from the fewest whose probabilities sum to ``top_p``, and of those from the ones at least
+        ``min_p`` times as likely as the most likely.
+
+        Before that, with temperature 0 too, ``logit_bias`` (id to number) is added to the logits; those of
+        tokens that stand in the prompt or were generated are divided by ``repetition_penalty``, or
+        multiplied with it where they are negative; and from those of generated tokens ``presence_penalty``
+        is taken once and ``frequency_penalty`` as often as they were generated.
+
+        ``seed=None`` draws a seed from the stream of :func:`kael.manual_seed`; the same prompt, options and
+        seed give the same tokens, for any number of threads. ``logprobs``, a :class:`kael.Logprobs`, takes
+        the model's log probabilities of each token. One of ``stop_tokens`` ends the generation and is the
+        last token returned; nothing else does, not even ``<|endoftext|>``. Past ``max_positions`` the window
+        slides. ``use_cache=False`` gives the same tokens, slowly.
 
         ``on_token`` is called with each new token, on this thread. It continues with None or anything true,
         stops with anything false, and an exception in it, KeyboardInterrupt too, leaves ``generate``
@@ -319,7 +337,24 @@ class GPT(NotCopied):
         """
         if on_token is not None and not callable(on_token):
             raise TypeError(f"on_token must be callable, not {type(on_token).__name__}")
-        request = _generation.Request(ids, max_tokens, temperature, top_k, seed, stop_tokens, use_cache)
+        request = _generation.Request(
+            ids,
+            max_tokens,
+            Sampling(
+                logit_bias={} if logit_bias is None else logit_bias,
+                repetition_penalty=repetition_penalty,
+                presence_penalty=presence_penalty,
+                frequency_penalty=frequency_penalty,
+                temperature=temperature,
+                top_k=top_k,
+                top_p=top_p,
+                min_p=min_p,
+            ),
+            seed,
+            stop_tokens,
+            logprobs,
+            use_cache,
+        )
         return self._generate(request, on_token).tokens
 
     def generate_into(
@@ -332,6 +367,13 @@ class GPT(NotCopied):
         seed: int | None = None,
         stop_tokens: Iterable[int] = (),
         *,
+        top_p: float = 1.0,
+        min_p: float = 0.0,
+        repetition_penalty: float = 1.0,
+        presence_penalty: float = 0.0,
+        frequency_penalty: float = 0.0,
+        logit_bias: Mapping[int, float] | None = None,
+        logprobs: Logprobs | None = None,
         use_cache: bool = True,
     ) -> Generation:
         """As :meth:`generate`, with each token going to ``ring``, and no Python at all on this thread until
@@ -342,7 +384,24 @@ class GPT(NotCopied):
         """
         if not isinstance(ring, TokenRing):
             raise TypeError(f"ring must be a kael.TokenRing, not {type(ring).__name__}")
-        request = _generation.Request(ids, max_tokens, temperature, top_k, seed, stop_tokens, use_cache)
+        request = _generation.Request(
+            ids,
+            max_tokens,
+            Sampling(
+                logit_bias={} if logit_bias is None else logit_bias,
+                repetition_penalty=repetition_penalty,
+                presence_penalty=presence_penalty,
+                frequency_penalty=frequency_penalty,
+                temperature=temperature,
+                top_k=top_k,
+                top_p=top_p,
+                min_p=min_p,
+            ),
+            seed,
+            stop_tokens,
+            logprobs,
+            use_cache,
+        )
         if ring.max_tokens < request.max_tokens:
             raise Error(f"the ring has room for {ring.max_tokens} tokens, max_tokens is {request.max_tokens}")
         return self._exclusively(lambda model: _generation.into_ring(model, request, ring, self._running))
@@ -414,23 +473,54 @@ def _parameter_count_of(model: Any) -> int:
     return count.value
 
 
-def sample_next(logits: Any, temperature: float = 1.0, top_k: int = 0, draw: float = 0.0) -> int:
-    """Picks a token from ``logits`` [V].
+def sample_next(
+    logits: Any,
+    temperature: float = 1.0,
+    top_k: int = 0,
+    draw: float = 0.0,
+    *,
+    top_p: float = 1.0,
+    min_p: float = 0.0,
+    repetition_penalty: float = 1.0,
+    presence_penalty: float = 0.0,
+    frequency_penalty: float = 0.0,
+    logit_bias: Mapping[int, float] | None = None,
+    prompt: Any = (),
+    generated: Any = (),
+) -> int:
+    """Picks a token from ``logits`` [V] as :meth:`GPT.generate` does.
 
-    The most likely one, ties to the lowest id, for ``temperature`` 0; else softmax of logits / temperature
-    over the ``top_k`` largest (0: all), cut by ``draw``, a number in [0, 1). A token of probability 0 is
-    never picked. Raises :class:`kael.Error` for logits with NaN, or with nothing finite.
+    ``draw``, a number in [0, 1), decides by the sum of the probabilities in order of id; ``prompt`` and
+    ``generated`` are the ids so far, of which the penalties take notice. A token of probability 0 is never
+    picked. Raises :class:`kael.Error` for logits with NaN, or with nothing finite.
     """
     values = _floats("logits", logits)
     if values.ndim != 1:
         raise Error(f"logits have {values.ndim} dimensions, expected 1")
+    options = _signatures.sized(_signatures.GenerateOptions)
+    native().kept.kael_generate_options_default(ctypes.byref(options))
+    Sampling(
+        logit_bias={} if logit_bias is None else logit_bias,
+        repetition_penalty=repetition_penalty,
+        presence_penalty=presence_penalty,
+        frequency_penalty=frequency_penalty,
+        temperature=temperature,
+        top_k=top_k,
+        top_p=top_p,
+        min_p=min_p,
+    ).write_to(options)
+    before = _checks.token_ids("prompt", prompt)
+    after = _checks.token_ids("generated", generated)
     token = ctypes.c_int64()
     check_status(
         native().released.kael_sample_next(
             values.ctypes.data_as(ctypes.POINTER(ctypes.c_float)),
             len(values),
-            _checks.number("temperature", temperature),
-            _checks.integer("top_k", top_k, 0, _checks.INT64_MAX),
+            ctypes.byref(options),
+            _int64s(before),
+            len(before),
+            _int64s(after),
+            len(after),
             _checks.number("draw", draw),
             ctypes.byref(token),
         )

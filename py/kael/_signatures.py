@@ -24,7 +24,7 @@ from ctypes import (
 from enum import Enum
 from typing import Any, NamedTuple
 
-ABI_VERSION = 1
+ABI_VERSION = 2
 MAX_RANK = 16
 
 OK = 0
@@ -155,17 +155,42 @@ class GptConfig(Structure):
     ]
 
 
+class LogitBias(Structure):
+    """``kael_logit_bias``."""
+
+    _fields_ = [("token", c_int64), ("bias", c_double)]
+
+
+class TokenLogprob(Structure):
+    """``kael_token_logprob``."""
+
+    _fields_ = [("token", c_int64), ("logprob", c_double)]
+
+
+TokenLogprobPointer = POINTER(TokenLogprob)
+
+
 class GenerateOptions(Structure):
     """``kael_generate_options``."""
 
     _fields_ = [
         ("struct_size", c_int64),
         ("max_tokens", c_int64),
+        ("logit_biases", POINTER(LogitBias)),
+        ("logit_bias_count", c_int64),
+        ("repetition_penalty", c_double),
+        ("presence_penalty", c_double),
+        ("frequency_penalty", c_double),
         ("temperature", c_double),
         ("top_k", c_int64),
+        ("top_p", c_double),
+        ("min_p", c_double),
         ("seed", c_uint64),
         ("stop_tokens", POINTER(c_int64)),
         ("stop_token_count", c_int64),
+        ("logprobs", TokenLogprobPointer),
+        ("prompt_logprobs", TokenLogprobPointer),
+        ("top_logprobs", c_int64),
         ("on_token", TokenCallback),
         ("should_stop", StopCallback),
         ("user_data", c_void_p),
@@ -379,7 +404,16 @@ FUNCTIONS: dict[str, Signature] = {
     ),
     "kael_gpt_free": _released(None, _gpt),
     "kael_sample_next": _released(
-        _STATUS, POINTER(c_float), c_int64, c_double, c_int64, c_double, Int64Pointer
+        _STATUS,
+        POINTER(c_float),
+        c_int64,
+        POINTER(GenerateOptions),
+        Int64Pointer,
+        c_int64,
+        Int64Pointer,
+        c_int64,
+        c_double,
+        Int64Pointer,
     ),
     # Token ring
     "kael_token_ring_create": _kept(_STATUS, c_int64, POINTER(_ring)),

@@ -91,6 +91,10 @@ def test_the_version_is_printed():
         (["generate", "--temperature", "1e-40"], "--temperature: expected 0 or at least 0.001, not 1e-40"),
         (["generate", "--temperature", "warm"], "--temperature: expected a number, not 'warm'"),
         (["generate", "--seed", "18446744073709551616"], "--seed: expected 0 to 18446744073709551615"),
+        (["generate", "--top-p", "1.5"], "--top-p: expected 0 to 1, not 1.5"),
+        (["generate", "--min-p", "nan"], "--min-p: expected 0 to 1, not nan"),
+        (["generate", "--repetition-penalty", "0"], "--repetition-penalty: expected 0.01 to 100, not 0"),
+        (["generate", "--stop", ""], "--stop: expected a text, not ''"),
         (["generate", "--threads", "0"], "--threads: expected 1 to 256, not 0"),
         (["generate", "--temp", "1"], "--temp"),
         (["generate", "a", "--prompt", "b"], "--prompt: not allowed with argument TEXT"),
@@ -121,6 +125,32 @@ def test_generate_prints_what_the_model_continues(checkpoint):
     assert run(*arguments, "-", stdin=b"hello") == expected
     assert run(*arguments, "--prompt", "-", stdin=b"hello") == expected
     assert run(*arguments, "--prompt", "hello", "--threads", 1) == expected
+
+
+def test_generate_samples_as_it_is_told(checkpoint):
+    model = kael.GPT.from_pretrained(checkpoint)
+    tokenizer = kael.BpeTokenizer.from_pretrained(checkpoint)
+    options = {
+        "top_p": 0.9,
+        "min_p": 0.01,
+        "repetition_penalty": 1.2,
+        "presence_penalty": 0.4,
+        "frequency_penalty": 0.3,
+    }
+    ids = model.generate(tokenizer.encode("hello"), 12, 0.8, 40, seed=3, **options)
+    flags = [part for name, value in options.items() for part in (f"--{name.replace('_', '-')}", value)]
+    text = run("generate", "hello", "--data", checkpoint, "--max-tokens", 12, "--seed", 3, *flags)
+    assert text == tokenizer.decode(ids).decode("utf-8", "replace").encode() + b"\n"
+
+
+def test_a_stop_string_ends_the_text_and_is_not_printed(checkpoint):
+    arguments = ("generate", "--data", checkpoint, "a", "--max-tokens", 60, "--top-k", 0, "--seed", 5)
+    text = run(*arguments).decode().rstrip("\n")
+    stop = text[20:23]
+    assert (
+        run(*arguments, f"--stop={stop}", "--stop", "\N{SNOWMAN}" * 2).decode()
+        == text[: text.find(stop)] + "\n"
+    )
 
 
 def test_an_id_that_the_vocabulary_lacks_is_no_text_and_no_failure(checkpoint, tmp_path):

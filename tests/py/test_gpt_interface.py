@@ -173,6 +173,10 @@ def test_nulls_are_refused_by_name(model):
     result = _signatures.sized(_signatures.GenerateResult)
     given = options()
     tokens = (ctypes.c_int64 * 5)()
+
+    def sample_next(logits, out):
+        return released.kael_sample_next(logits, 1, ctypes.byref(given), None, 0, None, 0, 0.5, out)
+
     calls = {
         "gpt": lambda: released.kael_gpt_create(ctypes.byref(config), None),
         "config": lambda: released.kael_gpt_create(None, ctypes.byref(handle)),
@@ -182,7 +186,7 @@ def test_nulls_are_refused_by_name(model):
         "logits": lambda: released.kael_gpt_logits(model, ids, 1, 1, None),
         "activations": lambda: released.kael_gpt_activations(model, ids, 1, None),
         "count": lambda: native().kept.kael_gpt_parameter_count(model, None),
-        "token": lambda: released.kael_sample_next((ctypes.c_float * 1)(1), 1, 1.0, 0, 0.5, None),
+        "token": lambda: sample_next((ctypes.c_float * 1)(1), None),
         "options": lambda: released.kael_gpt_generate(model, ids, 1, None, tokens, ctypes.byref(result)),
         "result": lambda: released.kael_gpt_generate(model, ids, 1, ctypes.byref(given), tokens, None),
     }
@@ -190,7 +194,7 @@ def test_nulls_are_refused_by_name(model):
         status = call()
         assert status == KAEL_INVALID_ARGUMENT, argument
         assert last_error(status).message == f"the argument {argument} is null"
-    assert released.kael_sample_next(None, 1, 1.0, 0, 0.5, ctypes.byref(token)) == KAEL_INVALID_ARGUMENT
+    assert sample_next(None, ctypes.byref(token)) == KAEL_INVALID_ARGUMENT
     released.kael_gpt_free(None)
 
 

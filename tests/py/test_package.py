@@ -14,7 +14,7 @@ import types
 import pytest
 
 import kael
-from kael import _library, _settings
+from kael import _library, _settings, _signatures
 
 PROMISED = {
     "BpeTokenizer",
@@ -231,7 +231,7 @@ def test_a_foreign_library_is_named_as_such(compiler):
 
 
 def test_a_library_that_lacks_a_function_is_named_with_it(compiler):
-    path = compiler("int kael_abi_version(void) { return 1; }")
+    path = compiler(f"int kael_abi_version(void) {{ return {_signatures.ABI_VERSION}; }}")
     answer = run(CAUGHT.format(call="tensor([1])"), KAEL_LIBRARY=str(path))
     assert answer.startswith(f"UNSUPPORTED {path} has no function kael_")
 

@@ -25,6 +25,8 @@ STRUCTS = {
     "kael_argument": _signatures.Argument,
     "kael_gpt_config": _signatures.GptConfig,
     "kael_generate_options": _signatures.GenerateOptions,
+    "kael_logit_bias": _signatures.LogitBias,
+    "kael_token_logprob": _signatures.TokenLogprob,
     "kael_generate_result": _signatures.GenerateResult,
     "kael_token_record": _signatures.TokenRecord,
 }

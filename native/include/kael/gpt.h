@@ -3,8 +3,10 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -69,10 +71,45 @@ using ActivationObserver = FunctionRef<void(std::string_view name, const Tensor&
 enum class FinishReason : std::int32_t { length = 0, stop_token = 1, callback = 2, stopped = 3 };
 enum class TokenAnswer : std::int32_t { failed = -1, stop = 0, proceed = 1 };
 
-struct GenerateOptions {
+struct LogitBias {
+    std::int64_t token;
+    double bias;
+};
+
+// How a token is picked from logits; the steps in this order, the defaults leave each out.
+struct SamplingOptions {
+    // Added to the logits of single tokens: of -1e9 a token is never picked. In the range of
+    // float32; a token may stand here twice.
+    std::vector<LogitBias> logit_bias;
+    // Logits of tokens in the prompt or among those generated: divided by it where they are 0 or
+    // more, else multiplied. Above 0.
+    double repetition_penalty = 1.0;
+    // Taken from the logits of tokens that were generated: once, and as often as they were.
+    double presence_penalty = 0.0;
+    double frequency_penalty = 0.0;
+    // 0: argmax, ties to the lowest id, and what follows does not matter. Else at least 0.001.
+    double temperature = 1.0;
+    // Only the so many most likely; 0, or at least the vocabulary size: all. Here and below, of
+    // equally likely ones those of lower ids first.
+    std::int64_t top_k = 0;
+    // Of those, the fewest whose probabilities sum to at least so much: 0 (the most likely) to 1
+    // (all).
+    double top_p = 1.0;
+    // Of those, the ones at least so many times as likely as the most likely: 0 (all) to 1.
+    double min_p = 0.0;
+};
+
+// The logarithm of the probability that the model itself gives to a token: before biases,
+// penalties, temperature and filters.
+struct TokenLogprob {
+    std::int64_t token;
+    double logprob;
+};
+// Fills rows where the vocabulary has fewer tokens than were asked for.
+constexpr TokenLogprob kNoTokenLogprob = {-1, -std::numeric_limits<double>::infinity()};
+
+struct GenerateOptions : SamplingOptions {
     std::int64_t max_tokens = 64;
-    double temperature = 1.0; // 0: argmax, ties to the lowest id; else at least 0.001
-    std::int64_t top_k = 0;   // 0, or at least the vocabulary size: no limit
     std::optional<std::uint64_t> seed;
     std::vector<std::int64_t> stop_tokens; // each in the vocabulary
     bool use_cache = true;                 // false recomputes every position for every token
@@ -80,6 +117,13 @@ struct GenerateOptions {
     std::optional<FunctionRef<TokenAnswer(std::int64_t)>> on_token;
     // Asked between the layers of a prompt and between tokens. May be empty. Must not throw.
     std::optional<FunctionRef<bool()>> should_stop;
+    // Where rows of 1 + top_logprobs entries go: the token itself, then the most likely ones in
+    // order. Null where none are wanted. `logprobs` has room for max_tokens rows, each of which is
+    // there before its token is announced; `prompt_logprobs` for the prompt but its first token,
+    // which nothing comes before, and is there before the first token.
+    TokenLogprob* logprobs = nullptr;
+    TokenLogprob* prompt_logprobs = nullptr; // the prompt must fit the context
+    std::int64_t top_logprobs = 0;
 };
 
 struct GenerateResult {
@@ -142,11 +186,17 @@ private:
     double dropout_ = 0;
 };
 
-// Picks a token: argmax for temperature 0 (ties to the lowest id), else softmax of logits /
-// temperature over the top_k largest (equal ones: lowest ids first), accumulated in float64 in
-// order of id and cut by `draw` in [0, 1). A token of probability 0 is never picked; NaN, or
-// nothing finite, is an error.
-[[nodiscard]] std::int64_t sample_next(const float* logits, std::int64_t count, double temperature,
-                                       std::int64_t top_k, double draw);
+// The text so far, of which penalties take notice.
+struct TokenHistory {
+    std::span<const std::int64_t> prompt;
+    std::span<const std::int64_t> generated;
+};
+
+// Picks a token by `options`. What they leave is drawn from by `draw`, a number in [0, 1), which
+// cuts the sum of probabilities in float64 in order of id. A token of probability 0 is never
+// picked; NaN, or nothing finite, is an error.
+[[nodiscard]] std::int64_t sample_next(const float* logits, std::int64_t count,
+                                       const SamplingOptions& options, double draw,
+                                       const TokenHistory& history = {});
 
 } // namespace kael::gpt

@@ -42,7 +42,7 @@ extern "C" {
  * ------------------------------------------------------------------------------------------ */
 
 /* Grows whenever a caller compiled against an older header would misbehave. */
-#define KAEL_ABI_VERSION 1
+#define KAEL_ABI_VERSION 2
 
 typedef int32_t kael_status;
 enum {
@@ -585,15 +585,53 @@ typedef int32_t (*kael_token_callback)(void* user_data, int64_t token);
  * be quick. */
 typedef uint8_t (*kael_stop_callback)(void* user_data);
 
+typedef struct kael_logit_bias {
+    int64_t token;
+    double bias;
+} kael_logit_bias;
+
+/* The logarithm of the probability that the model itself gives to a token: before biases,
+ * penalties, temperature and filters. token -1 and logprob -infinity where the vocabulary has fewer
+ * tokens than were asked for. */
+typedef struct kael_token_logprob {
+    int64_t token;
+    double logprob;
+} kael_token_logprob;
+
 typedef struct kael_generate_options {
     int64_t struct_size;
     int64_t max_tokens; /* new tokens, 0 or more */
-    double temperature; /* 0: the most likely token, ties to the lowest id; else at least 0.001 */
-    int64_t top_k;      /* 0, or at least vocab_size: no limit */
+
+    /* How a token is picked from logits; the steps in this order. */
+    const kael_logit_bias* logit_biases; /* added to the logits of tokens of the vocabulary, in the
+                                            range of float32; -1e9 forbids a token. May be NULL */
+    int64_t logit_bias_count;
+    double
+        repetition_penalty;   /* logits of tokens in the prompt or among those generated: divided by
+                                 it where they are 0 or more, else multiplied. Above 0; 1: off */
+    double presence_penalty;  /* taken from the logits of tokens that were generated; 0: off */
+    double frequency_penalty; /* as often as they were generated; 0: off */
+    double temperature; /* 0: the most likely token, ties to the lowest id, and what follows does
+                           not matter; else at least 0.001 */
+    int64_t top_k;      /* only the so many most likely; 0, or at least vocab_size: all */
+    double top_p;       /* of those, the fewest whose probabilities sum to at least so much: 0 (the
+                           most likely) to 1 (all) */
+    double min_p;       /* of those, the ones at least so many times as likely as the most likely: 0
+                           (all) to 1 */
+
     uint64_t seed; /* used when has_seed is not 0; else drawn from the stream of kael_manual_seed */
     const int64_t* stop_tokens; /* ids of the vocabulary, each of which ends the generation and is
                                    the last one returned. May be NULL */
     int64_t stop_token_count;
+
+    /* Where rows of 1 + top_logprobs entries go: the token itself, then the most likely ones in
+     * order. May be NULL. `logprobs` has room for max_tokens rows, each of which is there before
+     * its token is announced; `prompt_logprobs` for the prompt, which must fit the context, but its
+     * first token, and is there before the first token. */
+    kael_token_logprob* logprobs;
+    kael_token_logprob* prompt_logprobs;
+    int64_t top_logprobs; /* 0 to 1,000,000 */
+
     kael_token_callback on_token;   /* may be NULL */
     kael_stop_callback should_stop; /* may be NULL */
     void* user_data;
@@ -601,7 +639,7 @@ typedef struct kael_generate_options {
     uint8_t use_cache; /* 0 recomputes every position for every token: the same tokens, slowly */
 } kael_generate_options;
 
-/* 64 tokens, temperature 1, no top-k, cache on. Sets struct_size. */
+/* 64 tokens, temperature 1, no filter, bias or penalty, cache on. Sets struct_size. */
 KAEL_API void kael_generate_options_default(kael_generate_options* options);
 
 typedef int32_t kael_finish_reason;
@@ -633,12 +671,15 @@ KAEL_API kael_status kael_gpt_generate(kael_gpt* gpt, const int64_t* ids, int64_
 KAEL_API void kael_gpt_free(kael_gpt* gpt);
 
 /*
- * Picks a token from logits [count]: argmax for temperature 0 (ties to the lowest id), else softmax
- * of logits / temperature over the top_k largest, cut by `draw`, a number in [0, 1). A token of
+ * Picks a token from logits [count] by the options from logit_biases to min_p, with the text so far
+ * (prompt [prompt_count], generated [generated_count], each of which may be empty and NULL) for the
+ * penalties. What the filters leave is drawn from by `draw`, a number in [0, 1). A token of
  * probability 0 is never picked.
  */
-KAEL_API kael_status kael_sample_next(const float* logits, int64_t count, double temperature,
-                                      int64_t top_k, double draw, int64_t* token);
+KAEL_API kael_status kael_sample_next(const float* logits, int64_t count,
+                                      const kael_generate_options* options, const int64_t* prompt,
+                                      int64_t prompt_count, const int64_t* generated,
+                                      int64_t generated_count, double draw, int64_t* token);
 
 /* ---- Token ring: tokens from the generating thread to an event loop, without a callback into the
  * caller's language - */

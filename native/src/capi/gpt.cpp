@@ -1,8 +1,10 @@
 // GPT-2: models, logits, generation, sampling.
 #include "kael/gpt.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "capi/guard.h"
@@ -17,7 +19,7 @@ struct kael_gpt {
 
 namespace {
 
-// sizeof each struct in the first version of the interface.
+// sizeof each struct in the first header of this version of the interface.
 constexpr std::size_t kSmallestConfig = sizeof(kael_gpt_config);
 constexpr std::size_t kSmallestOptions = sizeof(kael_generate_options);
 constexpr std::size_t kSmallestResult = sizeof(kael_generate_result);
@@ -60,31 +62,62 @@ kael_generate_options default_options() {
     kael_generate_options options = {};
     options.struct_size = sizeof(options);
     options.max_tokens = defaults.max_tokens;
+    options.repetition_penalty = defaults.repetition_penalty;
+    options.presence_penalty = defaults.presence_penalty;
+    options.frequency_penalty = defaults.frequency_penalty;
     options.temperature = defaults.temperature;
     options.top_k = defaults.top_k;
+    options.top_p = defaults.top_p;
+    options.min_p = defaults.min_p;
     options.use_cache = defaults.use_cache ? 1 : 0;
     return options;
 }
 
-// The options without their callbacks.
-kael::gpt::GenerateOptions from_c(const kael_generate_options& options) {
-    KAEL_CHECK(options.stop_token_count >= 0,
-               "stop_token_count is " << options.stop_token_count << ", expected 0 or more");
-    KAEL_CHECK(options.stop_tokens != nullptr || options.stop_token_count == 0,
-               "the argument options->stop_tokens is null");
-    kael::gpt::GenerateOptions result;
-    result.max_tokens = options.max_tokens;
+// An array that a caller hands over; null where it is empty.
+template <typename Element>
+std::span<const Element> array(const Element* data, int64_t count, const char* name,
+                               const char* count_name) {
+    KAEL_CHECK(count >= 0, count_name << " is " << count << ", expected 0 or more");
+    KAEL_CHECK(data != nullptr || count == 0, "the argument " << name << " is null");
+    return {data, static_cast<std::size_t>(count)};
+}
+
+void read_sampling(const kael_generate_options& options, kael::gpt::SamplingOptions& result) {
+    for (const kael_logit_bias& entry : array(options.logit_biases, options.logit_bias_count,
+                                              "options->logit_biases", "logit_bias_count")) {
+        result.logit_bias.push_back({entry.token, entry.bias});
+    }
+    result.repetition_penalty = options.repetition_penalty;
+    result.presence_penalty = options.presence_penalty;
+    result.frequency_penalty = options.frequency_penalty;
     result.temperature = options.temperature;
     result.top_k = options.top_k;
+    result.top_p = options.top_p;
+    result.min_p = options.min_p;
+}
+
+// The options without their callbacks and what is written through them.
+kael::gpt::GenerateOptions from_c(const kael_generate_options& options) {
+    kael::gpt::GenerateOptions result;
+    read_sampling(options, result);
+    result.max_tokens = options.max_tokens;
     if (options.has_seed != 0) {
         result.seed = options.seed;
     }
-    if (options.stop_token_count > 0) {
-        result.stop_tokens.assign(options.stop_tokens,
-                                  options.stop_tokens + options.stop_token_count);
-    }
+    const auto stop_tokens = array(options.stop_tokens, options.stop_token_count,
+                                   "options->stop_tokens", "stop_token_count");
+    result.stop_tokens.assign(stop_tokens.begin(), stop_tokens.end());
+    result.top_logprobs = options.top_logprobs;
     result.use_cache = options.use_cache != 0;
     return result;
+}
+
+// The caller's rows: the two structs are one.
+kael::gpt::TokenLogprob* rows(kael_token_logprob* given) {
+    static_assert(sizeof(kael_token_logprob) == sizeof(kael::gpt::TokenLogprob) &&
+                  offsetof(kael_token_logprob, logprob) ==
+                      offsetof(kael::gpt::TokenLogprob, logprob));
+    return reinterpret_cast<kael::gpt::TokenLogprob*>(given);
 }
 
 kael::gpt::TokenAnswer ask(const kael_generate_options& options, int64_t token) {
@@ -102,6 +135,8 @@ kael::gpt::TokenAnswer ask(const kael_generate_options& options, int64_t token) 
 void generate(GPT& model, const int64_t* ids, int64_t count, const kael_generate_options& given,
               int64_t* tokens, kael_generate_result& result) {
     kael::gpt::GenerateOptions options = from_c(given);
+    options.logprobs = rows(given.logprobs);
+    options.prompt_logprobs = rows(given.prompt_logprobs);
     const auto on_token = [&](int64_t token) {
         tokens[result.count++] = token;
         return ask(given, token);
@@ -249,12 +284,21 @@ void kael_gpt_free(kael_gpt* gpt) {
     delete gpt;
 }
 
-kael_status kael_sample_next(const float* logits, int64_t count, double temperature, int64_t top_k,
-                             double draw, int64_t* token) {
+kael_status kael_sample_next(const float* logits, int64_t count,
+                             const kael_generate_options* options, const int64_t* prompt,
+                             int64_t prompt_count, const int64_t* generated,
+                             int64_t generated_count, double draw, int64_t* token) {
     return kael::capi::guard([&] {
         KAEL_REQUIRE(logits);
         KAEL_REQUIRE(token);
-        *token = kael::gpt::sample_next(logits, count, temperature, top_k, draw);
+        kael::gpt::SamplingOptions sampling;
+        read_sampling(
+            kael::capi::read_struct(options, default_options(), kSmallestOptions, "options"),
+            sampling);
+        const kael::gpt::TokenHistory history = {
+            array(prompt, prompt_count, "prompt", "prompt_count"),
+            array(generated, generated_count, "generated", "generated_count")};
+        *token = kael::gpt::sample_next(logits, count, sampling, draw, history);
     });
 }
 }

@@ -12,6 +12,9 @@ namespace {
 // multiplying with them, few enough that working memory stays small beside the weights.
 constexpr std::int64_t kMostRows = 512;
 
+// Positions whose logits are in memory at once where all are shown: 13 MB of GPT-2's.
+constexpr std::int64_t kShownRows = 64;
+
 // Rows of each of the passes that `count` positions take: as few passes as possible, of about
 // equal size, which is a multiple of the kernels' tiles.
 std::int64_t rows_of_pass(std::int64_t count) {
@@ -52,6 +55,27 @@ bool Decoder::advance(const std::int64_t* ids, std::int64_t count,
             return false;
         }
         position_ += now;
+    }
+    return true;
+}
+
+bool Decoder::advance_showing(const std::int64_t* ids, std::int64_t count,
+                              const StopQuestion& should_stop, LogitsObserver show) {
+    cache_.reserve(position_ + count, position_);
+    const std::int64_t rows = std::min(kShownRows, count);
+    PromptPass pass(model_, cache_, rows, pass_memory_);
+    const FloatBuffer shown(rows * model_.vocabulary);
+    for (std::int64_t done = 0; done < count; done += rows) {
+        const std::int64_t now = std::min(rows, count - done);
+        if (!pass.run(ids + done, now, position_, PassLogits::all, shown.data(), should_stop)) {
+            return false;
+        }
+        position_ += now;
+        for (std::int64_t row = 0; row < now; ++row) {
+            show(done + row, shown.data() + row * model_.vocabulary);
+        }
+        std::copy_n(shown.data() + (now - 1) * model_.vocabulary, model_.vocabulary,
+                    logits_.data());
     }
     return true;
 }

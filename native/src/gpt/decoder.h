@@ -15,6 +15,8 @@
 
 namespace kael::gpt {
 
+using LogitsObserver = FunctionRef<void(std::int64_t index, const float* logits)>;
+
 // Ids are those of tokens of the vocabulary, and positions never pass the model's: callers check.
 // Results do not depend on the number of threads, on how positions are divided among calls, or on
 // whether a position came alone or with others. `weights` outlive the decoder.
@@ -33,6 +35,9 @@ public:
     // decoder must then be restarted.
     [[nodiscard]] bool advance(const std::int64_t* ids, std::int64_t count,
                                const StopQuestion& should_stop);
+    // The same, and calls show(index, logits) for each of the ids in order.
+    [[nodiscard]] bool advance_showing(const std::int64_t* ids, std::int64_t count,
+                                       const StopQuestion& should_stop, LogitsObserver show);
     [[nodiscard]] const float* logits() const noexcept { return logits_.data(); }
 
     // From a restart: the logits of all positions, [count, vocabulary].

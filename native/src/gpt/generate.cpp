@@ -7,6 +7,8 @@
 #include "kael/gpt.h"
 
 #include "gpt/decoder.h"
+#include "gpt/logit_adjustments.h"
+#include "gpt/logprobs.h"
 #include "gpt/prompt.h"
 #include "gpt/sampler.h"
 
@@ -19,6 +21,9 @@ constexpr std::int64_t kExpectedTokens = 128;
 // Tokens that the lists of ids get room for at once.
 constexpr std::int64_t kReservedTokens = 65536;
 
+// More would make rows whose size a caller has not thought of.
+constexpr std::int64_t kMostTopLogprobs = 1'000'000;
+
 using Clock = std::chrono::steady_clock;
 
 double seconds_between(Clock::time_point start, Clock::time_point end) {
@@ -30,7 +35,8 @@ public:
     Generation(const Config& config, Decoder& decoder, const std::int64_t* ids, std::int64_t count,
                const GenerateOptions& options)
         : config_(config), decoder_(decoder), options_(options),
-          seed_(options.seed ? *options.seed : draw_seed()), stream_(seed_) {
+          seed_(options.seed ? *options.seed : draw_seed()), stream_(seed_), adjustments_(options) {
+        adjustments_.add_prompt({ids, static_cast<std::size_t>(count)}, config.vocab_size);
         // Earlier ids are never looked at: the window slides past them.
         const std::int64_t seen = std::min(count, config.max_positions);
         const std::int64_t room = std::min(options.max_tokens, kReservedTokens);
@@ -42,7 +48,7 @@ public:
     GenerateResult run() {
         started_ = first_token_ = Clock::now();
         result_.seed = seed_;
-        result_.finish_reason = options_.max_tokens == 0 ? FinishReason::length : generate();
+        result_.finish_reason = options_.max_tokens == 0 ? look_at_prompt() : generate();
         const Clock::time_point ended = Clock::now();
         const bool has_tokens = !result_.tokens.empty();
         result_.prompt_seconds = seconds_between(started_, has_tokens ? first_token_ : ended);
@@ -53,14 +59,20 @@ public:
 private:
     std::int64_t pick() {
         try {
-            return sampler_.pick(decoder_.logits(), config_.vocab_size, options_.temperature,
-                                 options_.top_k, stream_.next_uniform());
+            return sampler_.pick(adjustments_.apply(decoder_.logits(), config_.vocab_size),
+                                 config_.vocab_size, options_, stream_.next_uniform());
         } catch (const Error& failure) {
             std::ostringstream message;
             message << "at new token " << result_.tokens.size() + 1 << ", " << failure.message()
                     << ": python -m kael inspect counts the weights that are no numbers";
             throw Error(failure.code(), __FILE__, __LINE__, "logits to choose from", message.str());
         }
+    }
+
+    // No tokens take no forward pass, unless the prompt itself is asked about.
+    FinishReason look_at_prompt() {
+        const bool is_stopped = options_.prompt_logprobs != nullptr && !compute_logits();
+        return is_stopped ? FinishReason::stopped : FinishReason::length;
     }
 
     FinishReason generate() {
@@ -72,7 +84,12 @@ private:
             if (result_.tokens.empty()) {
                 first_token_ = Clock::now();
             }
+            if (options_.logprobs != nullptr) {
+                write_logprobs(decoder_.logits(), token, options_.logprobs,
+                               std::ssize(result_.tokens));
+            }
             history_.push_back(token);
+            adjustments_.add_generated(token, config_.vocab_size);
             result_.tokens.push_back(token);
             const bool goes_on = announce(token);
             if (std::find(options_.stop_tokens.begin(), options_.stop_tokens.end(), token) !=
@@ -104,8 +121,30 @@ private:
         const std::int64_t window = std::min(length, config_.max_positions);
         const auto left = options_.max_tokens - static_cast<std::int64_t>(result_.tokens.size());
         decoder_.restart(window + std::min(left, kExpectedTokens));
+        if (!has_context_ && options_.prompt_logprobs != nullptr) {
+            has_context_ = true;
+            return compute_prompt_logprobs();
+        }
         has_context_ = true;
         return decoder_.advance(history_.data() + (length - window), window, options_.should_stop);
+    }
+
+    // The prompt, position by position, with what each says of the next.
+    [[nodiscard]] bool compute_prompt_logprobs() {
+        const std::int64_t count = std::ssize(history_);
+        const auto show = [&](std::int64_t index, const float* logits) {
+            if (index + 1 < count) {
+                write_logprobs(logits, history_[static_cast<std::size_t>(index + 1)],
+                               options_.prompt_logprobs, index);
+            }
+        };
+        return decoder_.advance_showing(history_.data(), count, options_.should_stop, show);
+    }
+
+    void write_logprobs(const float* logits, std::int64_t token, TokenLogprob* rows,
+                        std::int64_t index) {
+        logprob_writer_.write(logits, config_.vocab_size, token, options_.top_logprobs,
+                              rows + index * (1 + options_.top_logprobs));
     }
 
     [[nodiscard]] bool announce(std::int64_t token) const {
@@ -123,7 +162,9 @@ private:
     const GenerateOptions& options_;
     const std::uint64_t seed_;
     RandomStream stream_;
+    LogitAdjustments adjustments_;
     Sampler sampler_;
+    LogprobWriter logprob_writer_;
     std::vector<std::int64_t> history_; // what the model may look at, and more once it slides
     bool has_context_ = false;
     GenerateResult result_;
@@ -143,7 +184,13 @@ GenerateResult GPT::generate(const std::int64_t* ids, std::int64_t count,
     }
     KAEL_CHECK(options.max_tokens >= 0,
                "max_tokens is " << options.max_tokens << ", expected 0 or more");
-    check_sampling(options.temperature, options.top_k);
+    check_sampling(options, config_.vocab_size);
+    KAEL_CHECK(options.top_logprobs >= 0 && options.top_logprobs <= kMostTopLogprobs,
+               "top_logprobs is " << options.top_logprobs << ", expected 0 to "
+                                  << kMostTopLogprobs);
+    KAEL_CHECK(options.prompt_logprobs == nullptr || count <= config_.max_positions,
+               "prompt_logprobs of " << count << " tokens, expected at most the context of "
+                                     << config_.max_positions);
     const Decoder::Use use(*decoder_);
     return Generation(config_, *decoder_, ids, count, options).run();
 }

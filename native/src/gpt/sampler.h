@@ -4,28 +4,31 @@
 #include <cstdint>
 #include <vector>
 
+#include "kael/gpt.h"
+
+#include "gpt/softmax.h"
+#include "gpt/top_logits.h"
+
 namespace kael::gpt {
 
-// Throws unless temperature is 0 or finite and at least 0.001, and top_k is 0 or more.
-void check_sampling(double temperature, std::int64_t top_k);
+// Throws unless every option is what kael/gpt.h allows, for a vocabulary of this size.
+void check_sampling(const SamplingOptions& options, std::int64_t vocab_size);
 
-// sample_next (kael/gpt.h) with buffers that are kept from call to call. The same arithmetic on
-// every machine: no function of the C library takes part.
+// What sample_next (kael/gpt.h) does after the logits are adjusted, with buffers that are kept from
+// call to call. Options are checked ones, `draw` is in [0, 1).
 class Sampler {
 public:
-    [[nodiscard]] std::int64_t pick(const float* logits, std::int64_t count, double temperature,
-                                    std::int64_t top_k, double draw);
+    [[nodiscard]] std::int64_t pick(const float* logits, std::int64_t count,
+                                    const SamplingOptions& options, double draw);
 
 private:
-    struct Candidate {
-        float logit;
-        std::int64_t id;
-    };
+    void filter(const float* logits, std::int64_t count, const SamplingOptions& options,
+                const SoftmaxWeight& weight);
+    void select_nucleus(const float* logits, std::int64_t count, std::int64_t top_k, double top_p,
+                        const SoftmaxWeight& weight);
+    [[nodiscard]] bool cut_nucleus(double target, const SoftmaxWeight& weight);
 
-    void select_top(const float* logits, std::int64_t count, std::int64_t top_k);
-    void keep_best(std::int64_t count);
-
-    std::vector<Candidate> candidates_;
+    Candidates candidates_; // what is left to choose from
     std::vector<double> weights_;
 };
 

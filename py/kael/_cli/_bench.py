@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import kael
 from kael import _early, _generation, _machine
 from kael._cli import _arguments
+from kael._sampling import Sampling
 
 # Tokens decoded for one sample.
 _BLOCK = 32
@@ -228,7 +229,7 @@ class _Bench:
         return [position % self._config.vocab_size for position in range(length)]
 
     def _request(self, prompt: list[int], max_tokens: int) -> _generation.Request:
-        return _generation.Request(prompt, max_tokens, 0.0, 0, 0, (), use_cache=True)
+        return _generation.Request(prompt, max_tokens, Sampling(temperature=0.0), seed=0)
 
     def _bandwidth(self) -> float:
         return _machine.measure_read_bandwidth(self.threads, 3)

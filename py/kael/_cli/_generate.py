@@ -6,13 +6,13 @@ Only the continuation goes to standard output. Ctrl-C ends it early.
 from __future__ import annotations
 
 import argparse
-import codecs
 import secrets
 import sys
 
 import kael
 from kael import _early, _generation
 from kael._cli import _arguments
+from kael._sampling import Sampling
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,10 +45,53 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="draw from the K most likely tokens; 0: from all (default: 40)",
     )
     parser.add_argument(
+        "--top-p",
+        metavar="P",
+        type=_arguments.number(0, 1),
+        default=1.0,
+        help="of those, from the fewest whose probabilities sum to P (default: 1, all)",
+    )
+    parser.add_argument(
+        "--min-p",
+        metavar="P",
+        type=_arguments.number(0, 1),
+        default=0.0,
+        help="of those, from the ones at least P times as likely as the most likely (default: 0, all)",
+    )
+    parser.add_argument(
+        "--repetition-penalty",
+        metavar="X",
+        type=_arguments.number(0.01, 100),
+        default=1.0,
+        help="above 1: makes tokens of the prompt and the text less likely (default: 1)",
+    )
+    parser.add_argument(
+        "--presence-penalty",
+        metavar="X",
+        type=_arguments.number(-100, 100),
+        default=0.0,
+        help="taken from the logits of tokens that were generated (default: 0)",
+    )
+    parser.add_argument(
+        "--frequency-penalty",
+        metavar="X",
+        type=_arguments.number(-100, 100),
+        default=0.0,
+        help="taken from them as often as they were generated (default: 0)",
+    )
+    parser.add_argument(
         "--seed",
         metavar="N",
         type=_arguments.whole_number(0, 2**64 - 1),
         help="the same seed gives the same text (default: a fresh one each time)",
+    )
+    parser.add_argument(
+        "--stop",
+        metavar="TEXT",
+        action="append",
+        type=_stop_string,
+        default=[],
+        help="stop before TEXT, which is not printed; may be given several times",
     )
     parser.add_argument("--stop-at-eos", action="store_true", help="stop at <|endoftext|>")
     parser.add_argument(
@@ -69,13 +112,19 @@ def run(options: argparse.Namespace) -> int:
     request = _generation.Request(
         prompt,
         options.max_tokens,
-        options.temperature,
-        options.top_k,
+        Sampling(
+            repetition_penalty=options.repetition_penalty,
+            presence_penalty=options.presence_penalty,
+            frequency_penalty=options.frequency_penalty,
+            temperature=options.temperature,
+            top_k=options.top_k,
+            top_p=options.top_p,
+            min_p=options.min_p,
+        ),
         options.seed if options.seed is not None else secrets.randbits(64),
         stop_tokens=_stop_tokens(options, tokenizer, folder),
-        use_cache=True,
     )
-    printer = _Printer(tokenizer)
+    printer = _Printer(kael.TextStream(tokenizer, options.stop))
     try:
         with _early.signals_interrupt():
             generation = model._generate(request, printer.token)
@@ -84,7 +133,8 @@ def run(options: argparse.Namespace) -> int:
         return 0
     printer.end()
     if sys.stderr is not None and (options.stats or sys.stderr.isatty()):
-        print(_summary(len(prompt), generation), file=sys.stderr)
+        reason = "stop" if printer.stopped else generation.finish_reason
+        print(_summary(len(prompt), generation, reason), file=sys.stderr)
     return 0
 
 
@@ -101,41 +151,42 @@ def _stop_tokens(options: argparse.Namespace, tokenizer: kael.BpeTokenizer, fold
     return [tokenizer.end_of_text]
 
 
-_REPLACEMENT = "\N{REPLACEMENT CHARACTER}".encode()
+def _stop_string(text: str) -> str:
+    """A type for argparse."""
+    if not text:
+        raise argparse.ArgumentTypeError("expected a text, not ''")
+    return text
 
 
 class _Printer:
-    """Writes tokens to standard output as soon as they make up characters."""
+    """Writes text to standard output as soon as it is certain."""
 
-    def __init__(self, tokenizer: kael.BpeTokenizer) -> None:
-        self._tokenizer = tokenizer
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    def __init__(self, stream: kael.TextStream) -> None:
+        self._stream = stream
         # A terminal that lacks a character shows a question mark; the run goes on.
         sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
 
-    def token(self, token: int) -> None:
-        self._write(self._decoder.decode(self._bytes(token)))
+    def token(self, token: int) -> bool:
+        """Whether the text goes on."""
+        self._write(self._stream.feed(token))
+        return not self._stream.stopped
 
-    def _bytes(self, token: int) -> bytes:
-        try:
-            return self._tokenizer.decode([token])
-        except kael.Error as error:
-            if error.code != kael.ErrorCode.INVALID_ARGUMENT:
-                raise
-            # A model may have more ids than its vocabulary: padding, which is no text but no failure either.
-            return _REPLACEMENT
+    @property
+    def stopped(self) -> bool:
+        """Whether a stop string was found."""
+        return self._stream.stopped
 
     def end(self) -> None:
-        self._write(self._decoder.decode(b"", final=True) + "\n")
+        self._write(self._stream.end() + "\n")
 
     def _write(self, text: str) -> None:
         sys.stdout.write(text)
         sys.stdout.flush()
 
 
-def _summary(prompt_tokens: int, generation: kael.Generation) -> str:
+def _summary(prompt_tokens: int, generation: kael.Generation, reason: str) -> str:
     count = len(generation.tokens)
-    parts = [f"{count} token{'s' if count != 1 else ''} ({generation.finish_reason})"]
+    parts = [f"{count} token{'s' if count != 1 else ''} ({reason})"]
     if count:
         parts.append(f"first after {generation.prompt_seconds * 1000:.0f} ms ({prompt_tokens} of prompt)")
     if count > 1 and generation.decode_seconds > 0:

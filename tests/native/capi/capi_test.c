@@ -596,15 +596,40 @@ static void generation(void) {
 
 static void sampling(void) {
     const float logits[4] = {0.0F, 3.0F, 3.0F, 1.0F};
+    const int64_t seen[2] = {1, 1};
+    const kael_logit_bias bias = {0, 10.0};
     int64_t token = -1;
-    CHECK_OK(kael_sample_next(logits, 4, 0.0, 0, 0.5, &token));
+    kael_generate_options options;
+    kael_generate_options_default(&options);
+    CHECK(options.top_p == 1 && options.min_p == 0 && options.repetition_penalty == 1);
+    CHECK(options.presence_penalty == 0 && options.frequency_penalty == 0);
+    options.temperature = 0;
+    CHECK_OK(kael_sample_next(logits, 4, &options, NULL, 0, NULL, 0, 0.5, &token));
     CHECK(token == 1); /* ties go to the lowest id */
-    CHECK_OK(kael_sample_next(logits, 4, 1.0, 1, 0.99, &token));
+    options.frequency_penalty = 0.5;
+    CHECK_OK(kael_sample_next(logits, 4, &options, seen, 2, NULL, 0, 0.5, &token));
+    CHECK(token == 1); /* the prompt is not what was generated */
+    CHECK_OK(kael_sample_next(logits, 4, &options, NULL, 0, seen, 2, 0.5, &token));
+    CHECK(token == 2);
+    options.logit_biases = &bias;
+    options.logit_bias_count = 1;
+    CHECK_OK(kael_sample_next(logits, 4, &options, NULL, 0, seen, 2, 0.5, &token));
+    CHECK(token == 0);
+    options.logit_biases = NULL;
+    CHECK_REFUSED_SAYING(kael_sample_next(logits, 4, &options, NULL, 0, NULL, 0, 0.5, &token),
+                         "the argument options->logit_biases is null");
+    kael_generate_options_default(&options);
+    options.top_k = 1;
+    CHECK_OK(kael_sample_next(logits, 4, &options, NULL, 0, NULL, 0, 0.99, &token));
     CHECK(token == 1);
-    CHECK_REFUSED(kael_sample_next(logits, 4, 1.0, 0, 1.0, &token));
-    CHECK_REFUSED(kael_sample_next(logits, 0, 1.0, 0, 0.5, &token));
-    CHECK_REFUSED(kael_sample_next(NULL, 4, 1.0, 0, 0.5, &token));
-    CHECK_REFUSED(kael_sample_next(logits, 4, 1.0, 0, 0.5, NULL));
+    options.top_k = 0;
+    CHECK_REFUSED(kael_sample_next(logits, 4, &options, NULL, 0, NULL, 0, 1.0, &token));
+    CHECK_REFUSED(kael_sample_next(logits, 0, &options, NULL, 0, NULL, 0, 0.5, &token));
+    CHECK_REFUSED(kael_sample_next(NULL, 4, &options, NULL, 0, NULL, 0, 0.5, &token));
+    CHECK_REFUSED(kael_sample_next(logits, 4, NULL, NULL, 0, NULL, 0, 0.5, &token));
+    CHECK_REFUSED(kael_sample_next(logits, 4, &options, NULL, 1, NULL, 0, 0.5, &token));
+    CHECK_REFUSED(kael_sample_next(logits, 4, &options, NULL, 0, NULL, -1, 0.5, &token));
+    CHECK_REFUSED(kael_sample_next(logits, 4, &options, NULL, 0, NULL, 0, 0.5, NULL));
 }
 
 static void token_ring(void) {

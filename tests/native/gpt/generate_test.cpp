@@ -1,6 +1,9 @@
 // GPT::generate: the right tokens, every way for it to end, and what it refuses.
 #include <algorithm>
+#include <cmath>
 #include <limits>
+#include <numeric>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -36,17 +39,27 @@ protected:
     }
 
     // By whole forward passes over the last max_positions ids, and sample_next.
-    Tokens by_hand(Tokens ids, std::int64_t max_tokens, double temperature, std::int64_t top_k,
+    Tokens by_hand(const Tokens& prompt, std::int64_t max_tokens, double temperature,
+                   std::int64_t top_k, std::uint64_t seed) {
+        SamplingOptions sampling;
+        sampling.temperature = temperature;
+        sampling.top_k = top_k;
+        return by_hand(prompt, max_tokens, sampling, seed);
+    }
+
+    Tokens by_hand(const Tokens& prompt, std::int64_t max_tokens, const SamplingOptions& sampling,
                    std::uint64_t seed) {
         RandomStream stream(seed);
-        const auto start = static_cast<std::ptrdiff_t>(ids.size());
+        Tokens ids = prompt;
+        const auto start = std::ssize(prompt);
         for (std::int64_t i = 0; i < max_tokens; ++i) {
             const auto length = static_cast<std::int64_t>(ids.size());
             const std::int64_t seen = std::min(length, config().max_positions);
             const Tensor logits = model_.logits(ids.data() + (length - seen), 1, seen);
             const std::int64_t vocabulary = config().vocab_size;
+            const TokenHistory history = {prompt, std::span(ids).subspan(prompt.size())};
             ids.push_back(sample_next(logits.data<float>() + (seen - 1) * vocabulary, vocabulary,
-                                      temperature, top_k, stream.next_uniform()));
+                                      sampling, stream.next_uniform(), history));
         }
         return {ids.begin() + start, ids.end()};
     }
@@ -82,6 +95,153 @@ TEST_F(Generate, GivesTheTokensOfWholeForwardPassesAndOneDrawEach) {
             EXPECT_GE(result.decode_seconds, 0);
         }
     }
+}
+
+TEST_F(Generate, PenaltiesTakeNoticeOfThePromptAndOfWhatWasGenerated) {
+    const Tokens prompt = {3, 1, 4, 1, 5};
+    for (const double temperature : {0.0, 0.8}) {
+        GenerateOptions options = greedy(40); // past the context, where the window has slid
+        options.temperature = temperature;
+        options.top_p = 0.9;
+        options.min_p = 0.01;
+        options.repetition_penalty = 1.3;
+        options.presence_penalty = 0.2;
+        options.frequency_penalty = 0.1;
+        options.logit_bias = {{3, 1.5}, {4, -1e9}};
+        options.seed = 5;
+        const Tokens tokens = run(prompt, options).tokens;
+        EXPECT_EQ(tokens, by_hand(prompt, 40, options, 5));
+        EXPECT_EQ(std::ranges::count(tokens, 4), 0);
+    }
+}
+
+class Logprobs : public Generate {
+protected:
+    // The closed form, from whole forward passes.
+    std::vector<double> of_model(const Tokens& ids) {
+        const auto length = std::ssize(ids);
+        const std::int64_t vocabulary = config().vocab_size;
+        const Tensor logits = model_.logits(ids.data(), 1, length);
+        const float* last = logits.data<float>() + (length - 1) * vocabulary;
+        double sum = 0;
+        for (std::int64_t id = 0; id < vocabulary; ++id) {
+            sum += std::exp(static_cast<double>(last[id]));
+        }
+        std::vector<double> logprobs;
+        for (std::int64_t id = 0; id < vocabulary; ++id) {
+            logprobs.push_back(static_cast<double>(last[id]) - std::log(sum));
+        }
+        return logprobs;
+    }
+
+    void expect_row(const TokenLogprob* row, std::int64_t top, std::int64_t token,
+                    const std::vector<double>& logprobs) {
+        EXPECT_EQ(row->token, token);
+        EXPECT_NEAR(row->logprob, logprobs[static_cast<std::size_t>(token)], 1e-9);
+        Tokens order(logprobs.size());
+        std::iota(order.begin(), order.end(), 0);
+        std::ranges::stable_sort(order, [&](std::int64_t a, std::int64_t b) {
+            return logprobs[static_cast<std::size_t>(a)] > logprobs[static_cast<std::size_t>(b)];
+        });
+        for (std::int64_t rank = 0; rank < top; ++rank) {
+            const TokenLogprob& entry = row[1 + rank];
+            if (rank < std::ssize(order)) {
+                const std::int64_t expected = order[static_cast<std::size_t>(rank)];
+                EXPECT_EQ(entry.token, expected);
+                EXPECT_NEAR(entry.logprob, logprobs[static_cast<std::size_t>(expected)], 1e-9);
+            } else {
+                EXPECT_EQ(entry.token, -1);
+                EXPECT_EQ(entry.logprob, -std::numeric_limits<double>::infinity());
+            }
+        }
+    }
+};
+
+TEST_F(Logprobs, AreTheModelsOwnWhateverTheSampling) {
+    for (const std::int64_t top : {0, 3, 40}) {
+        GenerateOptions options = greedy(8);
+        options.temperature = 1.5;
+        options.top_k = 4;
+        options.logit_bias = {{7, 5}};
+        options.repetition_penalty = 1.4;
+        options.seed = 9;
+        options.top_logprobs = top;
+        std::vector<TokenLogprob> rows(static_cast<std::size_t>(8 * (1 + top)));
+        options.logprobs = rows.data();
+        Tokens ids = {3, 1, 4};
+        for (const std::int64_t token : run(ids, options).tokens) {
+            const auto index = std::ssize(ids) - 3;
+            expect_row(rows.data() + index * (1 + top), top, token, of_model(ids));
+            ids.push_back(token);
+        }
+        options.logprobs = nullptr;
+        EXPECT_EQ(run({3, 1, 4}, options).tokens, Tokens(ids.begin() + 3, ids.end()));
+    }
+}
+
+TEST_F(Logprobs, ARowIsThereWhenItsTokenIsAnnounced) {
+    GenerateOptions options = greedy(5);
+    std::vector<TokenLogprob> rows(5, kNoTokenLogprob);
+    options.logprobs = rows.data();
+    std::size_t announced = 0;
+    const auto on_token = [&](std::int64_t token) {
+        EXPECT_EQ(rows[announced++].token, token);
+        return TokenAnswer::proceed;
+    };
+    options.on_token.emplace(on_token);
+    (void)run({1, 2}, options);
+    EXPECT_EQ(announced, 5U);
+}
+
+TEST_F(Logprobs, OfThePromptFollowItTokenByToken) {
+    constexpr std::int64_t kTop = 2;
+    for (const std::int64_t length : {1, 2, 24}) {
+        const Tokens prompt = testing::random_ids(length, 29, 6);
+        for (const std::int64_t max_tokens : {0, 4}) {
+            GenerateOptions options = greedy(max_tokens);
+            options.top_logprobs = kTop;
+            std::vector<TokenLogprob> rows(static_cast<std::size_t>(length * (1 + kTop)));
+            options.prompt_logprobs = rows.data();
+            const Tokens tokens = run(prompt, options).tokens;
+            EXPECT_EQ(tokens, by_hand(prompt, max_tokens, 0, 0, 0));
+            for (std::int64_t index = 1; index < length; ++index) {
+                const Tokens before(prompt.begin(), prompt.begin() + index);
+                expect_row(rows.data() + (index - 1) * (1 + kTop), kTop,
+                           prompt[static_cast<std::size_t>(index)], of_model(before));
+            }
+        }
+    }
+}
+
+TEST_F(Logprobs, OfALongPromptCrossTheParts) {
+    Config long_config = config();
+    long_config.max_positions = 150;
+    GPT model(long_config, testing::spread_weights(long_config, 22));
+    const Tokens prompt = testing::random_ids(150, 29, 7);
+    GenerateOptions options = greedy(0);
+    std::vector<TokenLogprob> rows(149);
+    options.prompt_logprobs = rows.data();
+    EXPECT_EQ(model.generate(prompt.data(), 150, options).finish_reason, FinishReason::length);
+    const Tensor logits = model.logits(prompt.data(), 1, 150);
+    for (std::size_t index = 0; index < rows.size(); ++index) {
+        const float* row = logits.data<float>() + index * 29;
+        double sum = 0;
+        for (int id = 0; id < 29; ++id) {
+            sum += std::exp(static_cast<double>(row[id]));
+        }
+        EXPECT_EQ(rows[index].token, prompt[index + 1]);
+        EXPECT_NEAR(rows[index].logprob,
+                    static_cast<double>(row[prompt[index + 1]]) - std::log(sum), 1e-9);
+    }
+}
+
+TEST_F(Logprobs, OfThePromptCanBeStopped) {
+    GenerateOptions options = greedy(0);
+    std::vector<TokenLogprob> rows(3);
+    options.prompt_logprobs = rows.data();
+    const auto should_stop = [] { return true; };
+    options.should_stop.emplace(should_stop);
+    EXPECT_EQ(run({1, 2, 3}, options).finish_reason, FinishReason::stopped);
 }
 
 // KB097, KB098: every length around the edge of the context.
@@ -227,6 +387,17 @@ TEST_F(Generate, BadArgumentsAreNamed) {
     options = greedy(0);
     options.top_k = -1;
     EXPECT_EQ(message_of({1}, options), "top_k is -1, expected 0 or more");
+    options = greedy(0);
+    options.logit_bias = {{29, 1}};
+    EXPECT_EQ(message_of({1}, options), "logit_bias names the token 29, expected 0 to 28");
+    options = greedy(0);
+    options.top_logprobs = -1;
+    EXPECT_EQ(message_of({1}, options), "top_logprobs is -1, expected 0 to 1000000");
+    options = greedy(0);
+    std::vector<TokenLogprob> rows(25);
+    options.prompt_logprobs = rows.data();
+    EXPECT_EQ(message_of(Tokens(25, 1), options),
+              "prompt_logprobs of 25 tokens, expected at most the context of 24");
 }
 
 TEST_F(Generate, ABrokenModelIsAnError) {

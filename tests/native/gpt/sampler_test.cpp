@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -23,29 +24,69 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 std::int64_t sample(const std::vector<float>& logits, double temperature, std::int64_t top_k,
                     double draw) {
-    return sample_next(logits.data(), static_cast<std::int64_t>(logits.size()), temperature, top_k,
-                       draw);
+    SamplingOptions options;
+    options.temperature = temperature;
+    options.top_k = top_k;
+    return sample_next(logits.data(), std::ssize(logits), options, draw);
 }
 
-// Where each token's share of [0, 1) ends, by sorting everything and the C library's exp.
-std::vector<double> ends(const std::vector<float>& logits, double temperature, std::size_t top_k) {
+// Where each token's share of [0, 1) ends, step by step as kael/gpt.h says, by sorting everything
+// and the C library's exp.
+std::vector<double> ends(std::vector<float> logits, const SamplingOptions& options,
+                         const TokenHistory& history = {}) {
+    for (const LogitBias& entry : options.logit_bias) {
+        logits[static_cast<std::size_t>(entry.token)] += static_cast<float>(entry.bias);
+    }
+    for (std::size_t id = 0; id < logits.size(); ++id) {
+        const auto times = [&](std::span<const std::int64_t> ids) {
+            return static_cast<double>(std::ranges::count(ids, static_cast<std::int64_t>(id)));
+        };
+        double logit = logits[id];
+        if (times(history.prompt) + times(history.generated) > 0) {
+            logit =
+                logit < 0 ? logit * options.repetition_penalty : logit / options.repetition_penalty;
+        }
+        if (times(history.generated) > 0) {
+            logit -= options.presence_penalty;
+        }
+        logits[id] =
+            static_cast<float>(logit - options.frequency_penalty * times(history.generated));
+    }
     std::vector<std::size_t> order(logits.size());
     std::iota(order.begin(), order.end(), 0);
     std::sort(order.begin(), order.end(), [&](auto a, auto b) {
         return logits[a] != logits[b] ? logits[a] > logits[b] : a < b;
     });
     const double largest = static_cast<double>(logits[order[0]]);
+    const auto top_k = static_cast<std::size_t>(options.top_k);
     order.resize(top_k == 0 ? order.size() : std::min(top_k, order.size()));
-    std::vector<double> shares(logits.size(), 0.0);
+    const auto weight = [&](std::size_t id) {
+        return std::exp((static_cast<double>(logits[id]) - largest) / options.temperature);
+    };
+    double total = 0;
     for (const std::size_t id : order) {
-        shares[id] = std::exp((static_cast<double>(logits[id]) - largest) / temperature);
+        total += weight(id);
     }
-    const double total = std::accumulate(shares.begin(), shares.end(), 0.0);
+    std::vector<double> shares(logits.size(), 0.0);
+    double before = 0;
+    for (const std::size_t id : order) {
+        const bool is_in_nucleus = id == order[0] || before < options.top_p * total;
+        shares[id] = is_in_nucleus && weight(id) >= options.min_p ? weight(id) : 0.0;
+        before += weight(id);
+    }
+    total = std::accumulate(shares.begin(), shares.end(), 0.0);
     std::partial_sum(shares.begin(), shares.end(), shares.begin());
     for (double& share : shares) {
         share /= total;
     }
     return shares;
+}
+
+std::vector<double> ends(const std::vector<float>& logits, double temperature, std::size_t top_k) {
+    SamplingOptions options;
+    options.temperature = temperature;
+    options.top_k = static_cast<std::int64_t>(top_k);
+    return ends(logits, options);
 }
 
 TEST(SampleNext, CutsTheSoftmaxInOrderOfId) {
@@ -87,6 +128,98 @@ TEST(SampleNext, KeepsExactlyTopKOfManyLogits) {
     std::sort(logits.begin(), logits.end()); // the order in which everything displaces something
     EXPECT_EQ(sample(logits, 0.001, 40, 1e-9),
               std::lower_bound(logits.begin(), logits.end(), logits.back()) - logits.begin());
+}
+
+TEST(SampleNext, FiltersBiasesAndPenaltiesTakeTheirStepsInOrder) {
+    RandomStream stream(3);
+    const auto up_to = [&](double limit) { return stream.next_uniform() * limit; };
+    for (int round = 0; round < 300; ++round) {
+        std::vector<float> logits(1 + static_cast<std::size_t>(up_to(3000)));
+        for (float& logit : logits) {
+            logit = static_cast<float>(stream.next_normal() * 3);
+        }
+        const auto any_id = [&] {
+            return static_cast<std::int64_t>(up_to(static_cast<double>(logits.size())));
+        };
+        SamplingOptions options;
+        options.temperature = std::exp(stream.next_normal() / 2);
+        options.top_k = round % 2 == 0 ? 0 : static_cast<std::int64_t>(up_to(50));
+        options.top_p = round % 3 == 0 ? 1 : up_to(1);
+        options.min_p = round % 5 == 0 ? up_to(0.3) : 0;
+        options.repetition_penalty = round % 4 == 0 ? 0.5 + up_to(2) : 1;
+        options.presence_penalty = round % 7 == 0 ? up_to(4) - 2 : 0;
+        options.frequency_penalty = round % 6 == 0 ? up_to(4) - 2 : 0;
+        for (int i = 0; i < round % 4; ++i) {
+            options.logit_bias.push_back({any_id(), stream.next_normal() * 5});
+        }
+        std::vector<std::int64_t> prompt(10);
+        std::ranges::generate(prompt, any_id);
+        std::vector<std::int64_t> generated(5);
+        std::ranges::generate(generated, any_id);
+        generated.push_back(generated[0]);
+        const TokenHistory history = {prompt, generated};
+        const std::vector<double> expected = ends(logits, options, history);
+        for (int i = 0; i < 20; ++i) {
+            const double draw = stream.next_uniform();
+            const auto token = static_cast<std::size_t>(
+                sample_next(logits.data(), std::ssize(logits), options, draw, history));
+            EXPECT_LT(draw, expected[token] + 1e-6);
+            EXPECT_GE(draw, (token == 0 ? 0.0 : expected[token - 1]) - 1e-6);
+        }
+    }
+}
+
+TEST(SampleNext, AFlatNucleusTakesAsManyTokensAsItNeeds) {
+    const std::vector<float> flat(20'000, 1.5F);
+    SamplingOptions options;
+    options.top_p = 0.75;
+    const auto pick = [&](double draw) {
+        return sample_next(flat.data(), std::ssize(flat), options, draw);
+    };
+    EXPECT_EQ(pick(std::nextafter(1.0, 0.0)), 14'999); // of equal ones, those of lower ids
+    EXPECT_EQ(pick(0), 0);
+    options.top_p = 0;
+    EXPECT_EQ(pick(0.99), 0);
+    options.top_p = std::nextafter(1.0, 0.0);
+    EXPECT_EQ(pick(std::nextafter(1.0, 0.0)), 19'999);
+}
+
+TEST(SampleNext, AMinPOfOneKeepsTheLikeliestAlone) {
+    const std::vector<float> logits = {1, 3, 2, 3};
+    SamplingOptions options;
+    options.min_p = 1;
+    EXPECT_EQ(sample_next(logits.data(), 4, options, 0.49), 1);
+    EXPECT_EQ(sample_next(logits.data(), 4, options, 0.51), 3);
+}
+
+TEST(SampleNext, TemperatureZeroTakesTheLargestAdjustedLogit) {
+    const std::vector<float> logits = {2, 3, -1, 2.5F};
+    const std::vector<std::int64_t> seen = {1, 3};
+    SamplingOptions options;
+    options.temperature = 0;
+    options.repetition_penalty = 2;
+    EXPECT_EQ(sample_next(logits.data(), 4, options, 0.5, {seen, {}}), 0);
+    EXPECT_EQ(sample_next(logits.data(), 4, options, 0.5, {{}, seen}), 0);
+    options.logit_bias = {{2, 2}, {2, 2}};
+    EXPECT_EQ(sample_next(logits.data(), 4, options, 0.5, {seen, {}}), 2);
+    options.logit_bias = {{0, -1e9}};
+    options.repetition_penalty = 1;
+    EXPECT_EQ(sample_next(logits.data(), 4, options, 0.5), 1);
+}
+
+TEST(SampleNext, TheLargestBiasesAndPenaltiesBreakNothing) {
+    const double most = static_cast<double>(std::numeric_limits<float>::max());
+    const std::vector<std::int64_t> seen = {0, 0, 1};
+    SamplingOptions options;
+    options.logit_bias = {{0, most}, {0, most}, {1, -most}, {1, -most}};
+    options.presence_penalty = -most;
+    options.frequency_penalty = -most;
+    options.repetition_penalty = 1e-300;
+    for (const double temperature : {0.0, 1.0}) {
+        options.temperature = temperature;
+        const std::vector<float> logits = {3e38F, -3e38F, 1};
+        EXPECT_EQ(sample_next(logits.data(), 3, options, 0.3, {{}, seen}), 0);
+    }
 }
 
 TEST(SampleNext, TemperatureZeroIsTheLargestLogitTiesToTheLowestId) {
@@ -177,6 +310,31 @@ TEST(SampleNext, BadArgumentsAreNamed) {
     EXPECT_EQ(refused(1, 0, std::nan("")), "draw is nan, expected a number in [0, 1)");
     EXPECT_EQ(test::message_of([] { (void)sample({}, 1, 0, 0.5); }),
               "there are 0 logits, expected at least one");
+    const auto refused_by = [&](auto set) {
+        SamplingOptions options;
+        set(options);
+        return test::message_of([&] { (void)sample_next(logits.data(), 2, options, 0.5); });
+    };
+    EXPECT_EQ(refused_by([](auto& o) { o.top_p = 1.5; }),
+              "top_p is 1.5, expected a number from 0 to 1");
+    EXPECT_EQ(refused_by([](auto& o) { o.top_p = std::nan(""); }),
+              "top_p is nan, expected a number from 0 to 1");
+    EXPECT_EQ(refused_by([](auto& o) { o.min_p = -0.5; }),
+              "min_p is -0.5, expected a number from 0 to 1");
+    EXPECT_EQ(refused_by([](auto& o) { o.repetition_penalty = 0; }),
+              "repetition_penalty is 0, expected a finite number above 0");
+    EXPECT_EQ(refused_by([](auto& o) { o.presence_penalty = HUGE_VAL; }),
+              "presence_penalty is inf, expected a number in the range of float32");
+    EXPECT_EQ(refused_by([](auto& o) { o.frequency_penalty = 1e39; }),
+              "frequency_penalty is 1e+39, expected a number in the range of float32");
+    EXPECT_EQ(refused_by([](auto& o) { o.logit_bias = {{2, 1}}; }), // B094
+              "logit_bias names the token 2, expected 0 to 1");
+    EXPECT_EQ(refused_by([](auto& o) { o.logit_bias = {{1, std::nan("")}}; }),
+              "the logit_bias of token 1 is nan, expected a number in the range of float32");
+    const std::vector<std::int64_t> outside = {1, 5};
+    EXPECT_EQ(
+        test::message_of([&] { (void)sample_next(logits.data(), 2, {}, 0.5, {outside, {}}); }),
+        "the text so far holds the token 5, expected 0 to 1");
 }
 
 } // namespace
