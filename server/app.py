@@ -34,11 +34,25 @@ class RoutesHandler(BaseHandler):
     ROUTES: ClassVar[dict[str, str]] = {
         "POST /generate": "continues the prompt in its JSON body",
         "GET /health": "whether the server is up",
+        "GET /ready": "whether it takes requests",
         "GET /metrics": "counters, for Prometheus",
     }
 
     def get(self) -> None:
         self.finish(to_json({"routes": self.ROUTES}))
+
+    head = get
+
+
+class ReadyHandler(BaseHandler):
+    """GET /ready: for balancers, which must not send requests to a server that ends. A busy one is ready."""
+
+    NEEDS_KEY = False
+
+    def get(self) -> None:
+        draining = self.application.generator.shutting_down.is_set()
+        self.set_status(503 if draining else 200)
+        self.finish(to_json({"status": "draining" if draining else "ready"}))
 
     head = get
 
@@ -88,6 +102,7 @@ class KaelApplication(Application):
                 ("/", RoutesHandler),
                 ("/generate", GenerateHandler),
                 ("/metrics", MetricsHandler),
+                ("/ready", ReadyHandler),
                 ("/health", OnlyOtherMethods),
             ],
             default_handler_class=NotFound,

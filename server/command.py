@@ -11,6 +11,7 @@ import logging
 import os
 import shlex
 import socket
+import ssl
 import sys
 from typing import Any
 
@@ -64,7 +65,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    settings = _settings(options)
+    settings, tls = _settings(options), _tls(options)
     folder = kael.default_model_path() if options.data is None else options.data
     app = load_app(folder, options.device, settings)
     sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
@@ -79,7 +80,8 @@ def _run(options: argparse.Namespace) -> int:
                 sockets[0].getsockname()[1],
                 options.host,
             )
-        ended = asyncio.run(serve(app, sockets, lambda: _announce(sockets, settings)))
+        url = _url(sockets[0], "https" if tls else "http")
+        ended = asyncio.run(serve(app, sockets, lambda: _announce(url, settings), tls))
     if not ended:
         # The worker thread is inside the library and would keep the interpreter from ending.
         os._exit(EXIT_FAILED)
@@ -93,6 +95,27 @@ def _settings(options: argparse.Namespace) -> Settings:
     if not options.allowed_hosts and not is_loopback(options.host):
         given["allowed_hosts"] = None
     return Settings(**{name: value for name, value in given.items() if name in names})
+
+
+def _tls(options: argparse.Namespace) -> ssl.SSLContext | None:
+    certificate, key = options.tls_certificate, options.tls_key
+    if certificate is None:
+        if key is not None:
+            raise Failure("--tls-key needs --tls-certificate")
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        context.load_cert_chain(certificate, key, password=_no_password)
+    except OSError as error:  # as those of ssl are
+        files = repr(certificate) if key is None else f"{certificate!r} and {key!r}"
+        reason = error.strerror if error.filename is None or error.strerror else str(error)
+        raise Failure(f"--tls-certificate: cannot use {files} for TLS: {reason}") from None
+    return context
+
+
+def _no_password() -> str:
+    """Or else the terminal is asked."""
+    raise Failure("--tls-key: the key is encrypted, expected one without a password")
 
 
 def _read_keys(name: str | None) -> tuple[str, ...]:
@@ -127,8 +150,7 @@ def _listen(host: str, port: int) -> list[socket.socket]:
         ) from None
 
 
-def _announce(sockets: list[socket.socket], settings: Settings) -> None:
-    url = _url(sockets[0])
+def _announce(url: str, settings: Settings) -> None:
     body = shlex.quote(json.dumps({"prompt": CHECK_PROMPT, "max_tokens": 32}))
     key = " -H 'Authorization: Bearer KEY'" if settings.api_keys else ""
     try:
@@ -138,11 +160,11 @@ def _announce(sockets: list[socket.socket], settings: Settings) -> None:
         silence_stdout()
 
 
-def _url(listening: socket.socket) -> str:
+def _url(listening: socket.socket, scheme: str = "http") -> str:
     host, port = listening.getsockname()[:2]
     if host in ("0.0.0.0", "::"):  # noqa: S104 - everywhere; this machine is one place of it
         host = "127.0.0.1" if listening.family == socket.AF_INET else "::1"
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
 class _Failures(logging.Handler):

@@ -168,6 +168,18 @@ OPTIONS = (
         _not_empty("the name of the file"),
     ),
     Option(
+        "tls-certificate",
+        "FILE",
+        "serve HTTPS with the certificate in this file, and those that vouch for it, in PEM",
+        _not_empty("the name of the file"),
+    ),
+    Option(
+        "tls-key",
+        "FILE",
+        "its private key in PEM, unless it stands in the same file",
+        _not_empty("the name of the file"),
+    ),
+    Option(
         "allowed-host",
         "NAME",
         "host name under which it may be asked, beside addresses and names without a dot; may be given more "

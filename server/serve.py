@@ -6,13 +6,14 @@ import asyncio
 import errno
 import logging
 import socket
+import ssl
 from collections.abc import Callable
 from typing import Any
 
 from tornado.httpserver import HTTPServer
 from tornado.ioloop import IOLoop
 
-from . import signals
+from . import signals, systemd
 from .app import KaelApplication
 
 log = logging.getLogger(__name__)
@@ -27,24 +28,44 @@ _NO_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _NOTHING = 0  # as IOLoop.READ
 
 
-async def serve(app: KaelApplication, sockets: list[socket.socket], when_ready: Callable[[], None]) -> bool:
+async def serve(
+    app: KaelApplication,
+    sockets: list[socket.socket],
+    when_ready: Callable[[], None],
+    tls: ssl.SSLContext | None = None,
+) -> bool:
     """Serves on listening sockets until SIGTERM or SIGINT, then ends what runs. False when the worker did not
     come back in SHUTDOWN_SECONDS. A second signal ends the process at once, with 1."""
-    server = start(app, sockets)
+    server = start(app, sockets, tls)
     ending = asyncio.Event()
     loop = asyncio.get_running_loop()
     signals.watch(lambda: loop.call_soon_threadsafe(ending.set))
     when_ready()
+    systemd.notify("READY=1")
+    watchdog = asyncio.create_task(_feed_watchdog())
     await ending.wait()
     log.info("shutting down")
+    systemd.notify("STOPPING=1")
+    watchdog.cancel()
     return await stop(server, app, SHUTDOWN_SECONDS)
 
 
-def start(app: KaelApplication, sockets: list[socket.socket]) -> HTTPServer:
+async def _feed_watchdog() -> None:
+    """Shows systemd that the loop turns."""
+    seconds = systemd.watchdog_seconds()
+    while seconds is not None:
+        systemd.notify("WATCHDOG=1")
+        await asyncio.sleep(seconds / 3)
+
+
+def start(
+    app: KaelApplication, sockets: list[socket.socket], tls: ssl.SSLContext | None = None
+) -> HTTPServer:
     """Begins to serve on the running loop."""
     settings = app.server_settings
     server = HTTPServer(
         app,
+        ssl_options=tls,
         idle_connection_timeout=settings.idle_seconds,
         body_timeout=settings.body_seconds,
         max_header_size=MAX_HEADER_BYTES,

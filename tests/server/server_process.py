@@ -71,7 +71,7 @@ class Process(Client):
         except queue.Empty:
             self.kill()
             raise AssertionError(f"the server did not start: {self.stderr}") from None
-        super().__init__(int(re.search(r"http://[^ ]*:(\d+)", self.announcement)[1]))
+        super().__init__(int(re.search(r"https?://[^ ]*:(\d+)", self.announcement)[1]))
 
     @staticmethod
     def _read(stream, put):

@@ -61,6 +61,7 @@ def test_without_a_key_nothing_is_answered(locked, method, path, authorization):
 
 
 def test_health_needs_no_key(locked):
+    assert ask(locked, "GET", "/ready").json == {"status": "ready"}
     assert ask(locked, "GET", "/health").json == {"status": "ok"}
     assert ask(locked, "HEAD", "/health").status == 200
 

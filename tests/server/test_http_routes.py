@@ -80,7 +80,7 @@ async def test_health_and_prometheus_metrics(fetch):  # B131
     assert re.search(r"^kael_peak_memory_bytes [\d.e+]+$", page, re.MULTILINE)
 
 
-@pytest.mark.parametrize("path", ["/", "/health", "/metrics"])
+@pytest.mark.parametrize("path", ["/", "/health", "/metrics", "/ready"])
 async def test_head_answers_as_get_without_a_body(fetch, path):  # B076, T06
     head = await fetch(path, "HEAD")
     get = await fetch(path)
@@ -111,7 +111,7 @@ async def test_the_root_names_the_routes(fetch):
     answer = await fetch("/")
     assert (answer.code, answer.headers["Content-Type"]) == (200, "application/json")
     routes = [route.split() for route in json.loads(answer.body)["routes"]]
-    assert sorted(path for _, path in routes) == ["/generate", "/health", "/metrics"]
+    assert sorted(path for _, path in routes) == ["/generate", "/health", "/metrics", "/ready"]
     for method, path in routes:
         assert (await fetch(path, method, body=generation() if method == "POST" else None)).code == 200
 

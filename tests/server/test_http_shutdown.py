@@ -69,6 +69,10 @@ def test_a_kept_connection_is_refused_while_the_server_drains(serve):  # B064, B
     model.step()
     wait_for(lambda: server.received == 1)
     thread = close_in_background(server)
+    wait_for(server.generator.shutting_down.is_set)
+    kept.sendall(b"GET /ready HTTP/1.1\r\nHost: x\r\n\r\n")
+    answer = read_response(kept, "GET")
+    assert (answer.status, answer.json) == (503, {"status": "draining"})
     kept.sendall(message({"prompt": "hi"}))
     answer = read_response(kept)
     assert answer.status == 503

@@ -167,6 +167,7 @@ def test_health_answers_while_a_generation_runs(serve, kind):  # B071, B074
     read_until(client, b"data: ")
     for _ in range(20):
         assert server.get("/health").json == {"status": "ok"}
+    assert (server.get("/ready").status, server.get("/ready").json) == (200, {"status": "ready"})
     client.close()
     server.wait_until_free()
 

@@ -22,6 +22,8 @@ VALUES = {
     "port": ("9001", 9001),
     "api-key": ("secret", ("secret",)),
     "api-key-file": ("keys", "keys"),
+    "tls-certificate": ("c.pem", "c.pem"),
+    "tls-key": ("k.pem", "k.pem"),
     "allowed-host": ("Example.org", ("example.org",)),
     "cors-origin": ("https://Example.org:8080", ("https://example.org:8080",)),
     "busy-status": ("503", 503),
