@@ -9,13 +9,14 @@ A :class:`Bridge` belongs to one generation. Its worker side runs on the worker 
 - :class:`CallbackBridge` is for every other object with ``generate``.
 
 The loop takes every token at once, whatever the client does, so a client that reads slowly holds up nothing
-but its own answer, at the price of one number per token.
+but its own answer, at the price of two numbers per token.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import secrets
 import threading
 import time
@@ -46,10 +47,10 @@ class Bridge(ABC):
         self._loop = asyncio.get_running_loop()
         self._changed = asyncio.Event()
         self._waiting: list[int] = []
-        self._first = self._last = 0  # nanoseconds of the monotonic clock
+        self._stamps: list[int] = []  # of the tokens, in nanoseconds of the monotonic clock
         self._max_tokens = max_tokens
         self._closed = False
-        self.received = 0
+        self.left_at: float | None = None  # the time.monotonic() at which the bridge was abandoned
         self.seed: int | None = None  # the one used, where that is known
         self.ended = False  # no token comes after those that are waiting
         self.error: BaseException | None = None
@@ -70,6 +71,11 @@ class Bridge(ABC):
         """How many tokens were made, once ``generate`` is over."""
 
     # -- Loop
+
+    @property
+    def received(self) -> int:
+        """How many tokens have come."""
+        return len(self._stamps)
 
     async def has_more(self, seconds: float) -> bool:
         """Whether ``take`` would return, or raise, at once. Waits up to ``seconds`` for that."""
@@ -98,6 +104,7 @@ class Bridge(ABC):
     def abandon(self, error: BaseException) -> None:
         """Stops, and listens no longer: ``take`` raises ``error`` from now on."""
         if not self.ended:
+            self.left_at = time.monotonic()
             self._waiting = []
             self._finish(error)
         self.close()
@@ -114,10 +121,7 @@ class Bridge(ABC):
 
     def _receive(self, records: Iterable[tuple[int, int]]) -> None:
         for token, nanoseconds in records:
-            if not self.received:
-                self._first = nanoseconds
-            self._last = nanoseconds
-            self.received += 1
+            self._stamps.append(nanoseconds)
             self._waiting.append(token)
         self._changed.set()
 
@@ -128,13 +132,16 @@ class Bridge(ABC):
 
     def first_token_seconds(self, started: float) -> float | None:
         """From ``started``, a time.monotonic(), to the first token."""
-        return self._first * _NANOSECONDS - started if self.received else None
+        return self._stamps[0] * _NANOSECONDS - started if self._stamps else None
+
+    def seconds_between_tokens(self) -> list[float]:
+        return [(later - earlier) * _NANOSECONDS for earlier, later in itertools.pairwise(self._stamps)]
 
     def seconds_per_token(self) -> float | None:
         """Mean time between two tokens."""
         if self.received < 2:
             return None
-        return (self._last - self._first) * _NANOSECONDS / (self.received - 1)
+        return (self._stamps[-1] - self._stamps[0]) * _NANOSECONDS / (self.received - 1)
 
     def remaining_seconds(self, more_tokens: int = 0) -> float:
         """What is left, if the generation goes on at its pace to max_tokens, and so many tokens further.

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
+# Why a request gets no generation: those of the outcome busy, and those of the outcome rejected.
+BUSY_REASONS = ("busy", "draining")
+REJECTED_REASONS = ("body", "invalid", "context", "key", "host", "origin")
+
 # Where the operator sets no other.
 BUSY_STATUS = 429
 
 
 class RequestError(Exception):
-    """Ends a request with a status, a JSON body and the outcome that the metrics count."""
+    """Ends a request with a status, a JSON body, and the outcome and the reason that the metrics count."""
 
     def __init__(
         self,
         status: int,
         body: dict[str, Any],
         outcome: str,
+        reason: str | None = None,
         *,
         headers: dict[str, str] | None = None,
         closes: bool = False,
@@ -24,6 +29,7 @@ class RequestError(Exception):
         self.status = status
         self.body = body
         self.outcome = outcome
+        self.reason = reason
         self.headers = headers or {}
         self.closes = closes  # the connection, after the answer
 
@@ -38,12 +44,12 @@ class WorkerStuck(Exception):
 
 def invalid(details: list[dict[str, Any]]) -> RequestError:
     """Something in the body is not as it must be. The details never hold a value from the request."""
-    return RequestError(422, {"error": "invalid request", "details": details}, "rejected")
+    return RequestError(422, {"error": "invalid request", "details": details}, "rejected", "invalid")
 
 
 def body_too_large(limit: int) -> RequestError:
     text = f"the body is larger than {limit} bytes (the server's --max-body-bytes)"
-    return RequestError(413, {"error": text}, "rejected")
+    return RequestError(413, {"error": text}, "rejected", "body")
 
 
 def outgrows_context(prompt_tokens: int, max_tokens: int, context: int) -> RequestError:
@@ -51,33 +57,36 @@ def outgrows_context(prompt_tokens: int, max_tokens: int, context: int) -> Reque
         f"the prompt has {prompt_tokens} tokens, which with max_tokens {max_tokens} makes "
         f"{prompt_tokens + max_tokens}; the context holds {context}"
     )
-    return RequestError(413, {"error": text}, "rejected")
+    return RequestError(413, {"error": text}, "rejected", "context")
 
 
 def no_key() -> RequestError:
     text = "a key is needed: Authorization: Bearer KEY"
-    return RequestError(401, {"error": text}, "rejected", headers={"WWW-Authenticate": "Bearer"})
+    headers = {"WWW-Authenticate": "Bearer"}
+    return RequestError(401, {"error": text}, "rejected", "key", headers=headers)
 
 
 def wrong_host() -> RequestError:
     text = "the Host of the request is not a name of this server (its --allowed-host)"
-    return RequestError(403, {"error": text}, "rejected")
+    return RequestError(403, {"error": text}, "rejected", "host")
 
 
 def wrong_origin() -> RequestError:
     text = "the Origin of the request is not one whose pages may ask (the server's --cors-origin)"
-    return RequestError(403, {"error": text}, "rejected")
+    return RequestError(403, {"error": text}, "rejected", "origin")
 
 
 def busy(seconds: int) -> RequestError:
     headers = {"Retry-After": str(seconds)}
-    return RequestError(BUSY_STATUS, {"error": "the model is busy"}, "busy", headers=headers)
+    body = {"error": "the model is busy"}
+    return RequestError(BUSY_STATUS, body, "busy", "busy", headers=headers)
 
 
 def shutting_down() -> RequestError:
     # The outcome is busy: no slot is given, not by the client's fault, and another replica may have one.
     text = "the server is shutting down"
-    return RequestError(503, {"error": text}, "busy", headers={"Retry-After": "1"}, closes=True)
+    headers = {"Retry-After": "1"}
+    return RequestError(503, {"error": text}, "busy", "draining", headers=headers, closes=True)
 
 
 def failed() -> RequestError:

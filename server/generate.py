@@ -34,13 +34,15 @@ class GenerateHandler(BodyHandler):
     def initialize(self) -> None:
         super().initialize()
         self._generator: Generator = self.application.generator
-        self._left: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        # The time.monotonic() at which the client's connection ended.
+        self._left: asyncio.Future[float] = asyncio.get_running_loop().create_future()
         self._bridge: Bridge | None = None
         self._answer: Answer | None = None
         self._outcome: str | None = None
 
     async def answer(self, body: bytes) -> None:
         application = self.application
+        self._arrived = time.monotonic()
         application.active.add(self)
         try:
             application.hangups.watch(self.stream)
@@ -80,6 +82,8 @@ class GenerateHandler(BodyHandler):
             answer = Answer(generator, request, len(prompt), time.monotonic() - started)
             bridge = generator.start(prompt, request)
         except BaseException:
+            if self._left.done():
+                generator.metrics.observe_cancellation(self._left.result())
             generator.release()
             raise
         self._bridge, self._answer = bridge, answer
@@ -167,7 +171,7 @@ class GenerateHandler(BodyHandler):
                 raise ClientLeft
 
     def refuse(self, error: RequestError) -> None:
-        self._count(error.outcome)
+        self._count(error.outcome, error.reason)
         self.write_refusal(error)
 
     async def _finish_refusal(self, error: RequestError) -> None:
@@ -188,11 +192,15 @@ class GenerateHandler(BodyHandler):
             self.refuse(errors.failed())
             self.finish()
 
-    def _count(self, outcome: str) -> None:
+    def _count(self, outcome: str, reason: str | None = None) -> None:
         """Counts the request, once."""
         if self._outcome is None:
             self._outcome = outcome
-            self._generator.metrics.count_request(outcome)
+            metrics, bridge = self._generator.metrics, self._bridge
+            metrics.count_request(outcome, reason)
+            if bridge is not None:
+                first = bridge.first_token_seconds(self._arrived)
+                metrics.observe_tokens(first, bridge.seconds_between_tokens())
 
     def log_fields(self) -> dict[str, Any]:
         counts = self._answer.usage if self._answer is not None else {}
@@ -209,7 +217,7 @@ class GenerateHandler(BodyHandler):
     def on_connection_close(self) -> None:
         super().on_connection_close()
         if not self._left.done():
-            self._left.set_result(None)
+            self._left.set_result(time.monotonic())
         if self._bridge is not None:
             self._bridge.abandon(ClientLeft())
         elif not self._finished and self not in self.application.active:

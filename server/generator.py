@@ -96,6 +96,7 @@ class Generator:
             bridge.close()
             raise
         self._bridge, self._worker = bridge, worker
+        self.metrics.begin_generation(len(prompt))
         return bridge
 
     def _work(self, prompt: list[int], request: GenerateRequest, bridge: Bridge) -> None:
@@ -116,6 +117,8 @@ class Generator:
         finally:
             # Before the slot: a scrape after the next request was let in must see this one.
             self.metrics.finish_generation(bridge.generated, time.perf_counter() - started)
+            if bridge.left_at is not None:
+                self.metrics.observe_cancellation(bridge.left_at)
             self.release()
 
     def _options(self, request: GenerateRequest) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections import deque
 from dataclasses import dataclass
+from typing import Any
 
 from .errors import BUSY_STATUS, ClientLeft, RequestError, shutting_down
 from .generator import Generator
@@ -26,11 +27,12 @@ class WaitingRoom:
         self._turns: deque[_Turn] = deque()
         self._loop: asyncio.AbstractEventLoop | None = None
         generator.on_release = self._on_release
+        generator.metrics.count_waiting(self.__len__)
 
     def __len__(self) -> int:
         return len(self._turns)
 
-    async def reserve(self, max_tokens: int, left: asyncio.Future[None]) -> None:
+    async def reserve(self, max_tokens: int, left: asyncio.Future[Any]) -> None:
         """Takes the slot, after all who came earlier. Raises :class:`RequestError` when there is no place to
         wait (429) or the slot will not be given any more (503), :class:`ClientLeft` once ``left`` is done."""
         self._loop = asyncio.get_running_loop()
@@ -43,7 +45,7 @@ class WaitingRoom:
                 raise
             await self._wait(max_tokens, left)
 
-    async def _wait(self, max_tokens: int, left: asyncio.Future[None]) -> None:
+    async def _wait(self, max_tokens: int, left: asyncio.Future[Any]) -> None:
         turn = _Turn(self._loop.create_future(), max_tokens)
         self._turns.append(turn)
         try:
