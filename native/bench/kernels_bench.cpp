@@ -140,8 +140,8 @@ void many_rows(benchmark::State& state, const CpuKernels* kernels, Index rows, I
     const Index n1 = panels * (state.thread_index() + 1) / state.threads() * kernels->matmul_panel;
     measure(state, *kernels, multiply_add_peak, 2.0 * static_cast<double>(rows * depth * (n1 - n0)),
             y, [&] {
-                kernels->matmul(x.data(), depth, rows, stream.next(), width, depth, nullptr, n0, n1,
-                                y.data(), width, scratch.data());
+                kernels->matmul(x.data(), depth, rows, {stream.next(), width, 1}, depth, nullptr,
+                                n0, n1, y.data(), width, scratch.data());
             });
 }
 

@@ -75,8 +75,9 @@ void PromptPass::multiply(const Product& product, Finish finish) {
     for_each_unit(blocks(product.columns, columns), [&](std::int64_t unit, float* scratch) {
         const std::int64_t n0 = unit * columns;
         const std::int64_t n1 = std::min(n0 + columns, product.columns);
-        kernels_.matmul(product.x, product.depth, product.rows, product.weight, product.columns,
-                        product.depth, product.bias, n0, n1, product.y, product.columns, scratch);
+        kernels_.matmul(product.x, product.depth, product.rows,
+                        {product.weight, product.columns, 1}, product.depth, product.bias, n0, n1,
+                        product.y, product.columns, scratch);
         finish(n0, n1);
     });
 }

@@ -18,7 +18,11 @@ namespace {
 constexpr std::int64_t kGrain = 1 << 18;
 
 // Rows that are multiplied in one go: enough that what a kernel prepares of b does not count.
-constexpr std::int64_t kRowBlock = 128;
+constexpr std::int64_t kRowBlock = 256;
+
+// Of a longer product the sums over parts of this depth are added up: what a kernel prepares of b
+// must stay in a cache.
+constexpr std::int64_t kDepthBlock = 8192;
 
 // Matrices [rows, depth] . [depth, columns], one for each index of the batch.
 struct Product {
@@ -26,7 +30,9 @@ struct Product {
     std::int64_t depth = 0;
     std::int64_t columns = 0;
     std::int64_t row_stride_a = 0;
+    std::int64_t column_stride_a = 0;
     std::int64_t row_stride_b = 0;
+    std::int64_t column_stride_b = 0;
     std::vector<std::int64_t> offsets_a; // of the matrices, in elements
     std::vector<std::int64_t> offsets_b;
 };
@@ -35,10 +41,12 @@ struct Product {
 template <typename T>
 struct Tile {
     const T* x;
-    std::int64_t ldx;
+    std::int64_t row_stride_x;
+    std::int64_t column_stride_x;
     std::int64_t rows;
     const T* w;
-    std::int64_t ldw;
+    std::int64_t row_stride_w;
+    std::int64_t column_stride_w;
     std::int64_t depth;
     std::int64_t first;
     std::int64_t last;
@@ -46,20 +54,41 @@ struct Tile {
     std::int64_t ldy;
 };
 
-// The kernels that GPT-2 runs on.
+// The kernels that GPT-2 runs on. Rows or columns have no gaps.
 class FloatTiles {
 public:
     explicit FloatTiles(std::int64_t depth)
-        : scratch_(static_cast<std::size_t>(kernels::cpu_kernels().matmul_scratch(depth))) {}
+        : scratch_(static_cast<std::size_t>(
+              kernels::cpu_kernels().matmul_scratch(std::min(depth, kDepthBlock)))) {}
     static std::int64_t panel() { return kernels::cpu_kernels().matmul_panel; }
     void operator()(const Tile<float>& tile) {
-        kernels::cpu_kernels().matmul(tile.x, tile.ldx, tile.rows, tile.w, tile.ldw, tile.depth,
-                                      nullptr, tile.first, tile.last, tile.y, tile.ldy,
-                                      scratch_.data());
+        const kernels::CpuKernels& kernels = kernels::cpu_kernels();
+        for (std::int64_t k = 0; k < tile.depth; k += kDepthBlock) {
+            const std::int64_t depth = std::min(tile.depth - k, kDepthBlock);
+            const float* x = tile.x + k * tile.column_stride_x;
+            std::int64_t ldx = tile.row_stride_x;
+            if (tile.column_stride_x != 1) {
+                x_in_rows_.resize(static_cast<std::size_t>(tile.rows * depth));
+                kernels.transpose(x, tile.column_stride_x, depth, tile.rows, x_in_rows_.data(),
+                                  depth);
+                x = x_in_rows_.data();
+                ldx = depth;
+            }
+            const kernels::Matrix w = {tile.w + k * tile.row_stride_w, tile.row_stride_w,
+                                       tile.column_stride_w};
+            if (k == 0) {
+                kernels.matmul(x, ldx, tile.rows, w, depth, nullptr, tile.first, tile.last, tile.y,
+                               tile.ldy, scratch_.data());
+            } else {
+                kernels.matmul_add(x, ldx, tile.rows, w, depth, tile.first, tile.last, tile.y,
+                                   tile.ldy, scratch_.data());
+            }
+        }
     }
 
 private:
     std::vector<float> scratch_;
+    std::vector<float> x_in_rows_;
 };
 
 // For the other types: every output is one sum from the first k to the last.
@@ -85,9 +114,9 @@ private:
                          std::int64_t column, std::int64_t columns) {
         T sums[kRows][kColumns] = {};
         for (std::int64_t k = 0; k < tile.depth; ++k) {
-            const T* const w = tile.w + k * tile.ldw + column;
+            const T* const w = tile.w + k * tile.row_stride_w + column;
             for (std::int64_t i = 0; i < rows; ++i) {
-                const T factor = tile.x[(row + i) * tile.ldx + k];
+                const T factor = tile.x[(row + i) * tile.row_stride_x + k];
                 for (std::int64_t j = 0; j < columns; ++j) {
                     sums[i][j] += factor * w[j];
                 }
@@ -120,30 +149,47 @@ void multiply(const Product& product, const std::byte* a, const std::byte* b, st
     const std::int64_t tile_size =
         std::min(product.rows, kRowBlock) * std::min(product.columns, columns) * product.depth;
     const auto batch = static_cast<std::int64_t>(product.offsets_a.size());
-    parallel_for(
-        0, batch * down * across, kGrain / tile_size + 1,
-        [&](std::int64_t begin, std::int64_t end) {
-            Tiles tiles(product.depth);
-            for (std::int64_t unit = begin; unit < end; ++unit) {
-                const std::int64_t matrix = unit / (down * across);
-                const std::int64_t row = unit / across % down * kRowBlock;
-                const std::int64_t first = unit % across * columns;
-                const auto at = static_cast<std::size_t>(matrix);
-                tiles(Tile<T>{
-                    reinterpret_cast<const T*>(a) + product.offsets_a[at] +
-                        row * product.row_stride_a,
-                    product.row_stride_a, std::min(kRowBlock, product.rows - row),
-                    reinterpret_cast<const T*>(b) + product.offsets_b[at], product.row_stride_b,
-                    product.depth, first, std::min(first + columns, product.columns),
-                    reinterpret_cast<T*>(y) + (matrix * product.rows + row) * product.columns,
-                    product.columns});
-            }
-        });
+    parallel_for(0, batch * down * across, kGrain / tile_size + 1,
+                 [&](std::int64_t begin, std::int64_t end) {
+                     Tiles tiles(product.depth);
+                     for (std::int64_t unit = begin; unit < end; ++unit) {
+                         const std::int64_t matrix = unit / (down * across);
+                         const std::int64_t row = unit / across % down * kRowBlock;
+                         const std::int64_t first = unit % across * columns;
+                         const auto at = static_cast<std::size_t>(matrix);
+                         tiles(Tile<T>{reinterpret_cast<const T*>(a) + product.offsets_a[at] +
+                                           row * product.row_stride_a,
+                                       product.row_stride_a, product.column_stride_a,
+                                       std::min(kRowBlock, product.rows - row),
+                                       reinterpret_cast<const T*>(b) + product.offsets_b[at],
+                                       product.row_stride_b, product.column_stride_b, product.depth,
+                                       first, std::min(first + columns, product.columns),
+                                       reinterpret_cast<T*>(y) +
+                                           (matrix * product.rows + row) * product.columns,
+                                       product.columns});
+                     }
+                 });
 }
 
-// The tensor with rows without gaps, which is what kernels read; rows may lie anywhere.
-Tensor with_dense_rows(const Tensor& x) {
-    return x.shape().back() == 1 || x.strides().back() == 1 ? x : x.contiguous();
+// Matrices [..., rows, columns] as kernels read them, and their strides. One of these is 1; the
+// rows, or the columns, may lie anywhere.
+struct Readable {
+    Tensor tensor;
+    std::int64_t row_stride;
+    std::int64_t column_stride;
+};
+
+Readable readable(const Tensor& x, bool reads_columns) {
+    const std::int64_t row_stride = x.strides().end()[-2];
+    const std::int64_t column_stride = x.strides().back();
+    if (x.size(-1) == 1 || column_stride == 1) {
+        return {x, row_stride, 1};
+    }
+    if (reads_columns && (x.size(-2) == 1 || row_stride == 1)) {
+        return {x, 1, column_stride};
+    }
+    const Tensor copy = x.contiguous();
+    return {copy, copy.strides().end()[-2], 1};
 }
 
 // Where the matrices of `x` [..., rows, columns] begin, in the order of the batch to which it
@@ -224,14 +270,17 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
         product.rows = left.size(0);
         batch.clear();
     }
-    left = with_dense_rows(left);
-    right = with_dense_rows(right);
-    product.row_stride_a = left.strides().end()[-2];
-    product.row_stride_b = right.strides().end()[-2];
-    product.offsets_a = matrix_offsets(left, batch);
-    product.offsets_b = matrix_offsets(right, batch);
-    const std::byte* const from_a = left.data_ptr_raw();
-    const std::byte* const from_b = right.data_ptr_raw();
+    const bool reads_columns = compute == DType::float32; // FloatTiles alone does
+    const Readable readable_a = readable(left, reads_columns);
+    const Readable readable_b = readable(right, reads_columns);
+    product.row_stride_a = readable_a.row_stride;
+    product.column_stride_a = readable_a.column_stride;
+    product.row_stride_b = readable_b.row_stride;
+    product.column_stride_b = readable_b.column_stride;
+    product.offsets_a = matrix_offsets(readable_a.tensor, batch);
+    product.offsets_b = matrix_offsets(readable_b.tensor, batch);
+    const std::byte* const from_a = readable_a.tensor.data_ptr_raw();
+    const std::byte* const from_b = readable_b.tensor.data_ptr_raw();
     std::byte* const to = result.storage()->data();
     if (compute == DType::float32) {
         multiply<float, FloatTiles>(product, from_a, from_b, to);

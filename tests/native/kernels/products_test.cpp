@@ -1,5 +1,8 @@
-// matmul, vector_matrix, add_halves, matmul_rows: documented order of operations, to the bit, and
-// no access outside what they are given.
+// matmul, matmul_add, transpose, vector_matrix, add_halves, matmul_rows: documented order of
+// operations, to the bit, and no access outside what they are given.
+#include <array>
+#include <utility>
+
 #include "kernels/kernel_test.h"
 
 namespace kael::kernels {
@@ -24,6 +27,41 @@ protected:
         }
         return result;
     }
+
+    // Random numbers whose rows, or whose columns, have no gaps.
+    class GuardedMatrix {
+    public:
+        GuardedMatrix(Products& test, std::int64_t rows, std::int64_t columns) : rows_(rows) {
+            const bool in_rows = test.integer(0, 1) == 0;
+            const std::int64_t stride = (in_rows ? columns : rows) + test.integer(0, 3);
+            row_stride_ = in_rows ? stride : 1;
+            column_stride_ = in_rows ? 1 : stride;
+            values_ = test.random((rows - 1) * row_stride_ + (columns - 1) * column_stride_ + 1);
+        }
+        [[nodiscard]] Matrix matrix() const {
+            return {values_->data(), row_stride_, column_stride_};
+        }
+        [[nodiscard]] std::vector<float> column(std::int64_t column) const {
+            std::vector<float> result;
+            for (std::int64_t row = 0; row < rows_; ++row) {
+                result.push_back(values_->data()[row * row_stride_ + column * column_stride_]);
+            }
+            return result;
+        }
+
+    private:
+        std::int64_t rows_;
+        std::int64_t row_stride_;
+        std::int64_t column_stride_;
+        decltype(std::declval<Products&>().random(0)) values_;
+    };
+
+    // Two ranges of columns that make [0, width), the second one first.
+    std::array<std::pair<std::int64_t, std::int64_t>, 2> ranges_of_panels(std::int64_t width) {
+        const std::int64_t panel = kernels().matmul_panel;
+        const std::int64_t split = integer(0, (width + panel - 1) / panel - 1) * panel;
+        return {std::pair{split, width}, std::pair{std::int64_t{0}, split}};
+    }
 };
 
 TEST_P(Products, MatmulIsTwoChainsPerOutput) {
@@ -31,33 +69,75 @@ TEST_P(Products, MatmulIsTwoChainsPerOutput) {
         SCOPED_TRACE(::testing::Message()
                      << shape.rows << " x " << shape.depth << " x " << shape.width);
         const std::int64_t ldx = shape.depth + integer(0, 3);
-        const std::int64_t ldw = shape.width + integer(0, 3);
-        const std::int64_t ldy = shape.width + integer(0, 3);
         const auto x = random((shape.rows - 1) * ldx + shape.depth);
-        const auto w = random((shape.depth - 1) * ldw + shape.width);
+        const GuardedMatrix w(*this, shape.depth, shape.width);
+        const std::int64_t ldy = shape.width + integer(0, 3);
         const auto bias = random(shape.width);
         const auto y = random((shape.rows - 1) * ldy + shape.width);
         const float* bias_or_null = integer(0, 3) == 0 ? nullptr : bias->data();
         GuardedFloats scratch(kernels().matmul_scratch(shape.depth));
 
-        const std::int64_t panels =
-            (shape.width + kernels().matmul_panel - 1) / kernels().matmul_panel;
-        const std::int64_t split = integer(0, panels - 1) * kernels().matmul_panel;
         std::vector<float> expected(y->data(),
                                     y->data() + y->size()); // what lies between rows stays
         for (std::int64_t m = 0; m < shape.rows; ++m) {
             for (std::int64_t n = 0; n < shape.width; ++n) {
                 expected[static_cast<std::size_t>(m * ldy + n)] =
-                    arithmetic().linear(x->data() + m * ldx, w->data() + n, ldw, shape.depth,
+                    arithmetic().linear(x->data() + m * ldx, w.column(n).data(), 1, shape.depth,
                                         bias_or_null == nullptr ? nullptr : bias_or_null + n);
             }
         }
-        for (const auto& [n0, n1] :
-             {std::pair{split, shape.width}, std::pair{std::int64_t{0}, split}}) {
-            kernels().matmul(x->data(), ldx, shape.rows, w->data(), ldw, shape.depth, bias_or_null,
-                             n0, n1, y->data(), ldy, scratch.data());
+        for (const auto& [n0, n1] : ranges_of_panels(shape.width)) {
+            kernels().matmul(x->data(), ldx, shape.rows, w.matrix(), shape.depth, bias_or_null, n0,
+                             n1, y->data(), ldy, scratch.data());
         }
         ASSERT_TRUE(same_bits(y->data(), expected.data(), y->size()));
+    }
+}
+
+TEST_P(Products, MatmulAddContinuesASum) {
+    for (const Shape& shape : shapes()) {
+        SCOPED_TRACE(::testing::Message()
+                     << shape.rows << " x " << shape.depth << " x " << shape.width);
+        const std::int64_t ldx = shape.depth + integer(0, 3);
+        const auto x = random((shape.rows - 1) * ldx + shape.depth);
+        const GuardedMatrix w(*this, shape.depth, shape.width);
+        const std::int64_t ldy = shape.width + integer(0, 3);
+        const auto y = random((shape.rows - 1) * ldy + shape.width);
+        GuardedFloats scratch(kernels().matmul_scratch(shape.depth));
+
+        std::vector<float> expected(y->data(), y->data() + y->size());
+        const std::int64_t middle = shape.depth / 2;
+        for (std::int64_t m = 0; m < shape.rows; ++m) {
+            for (std::int64_t n = 0; n < shape.width; ++n) {
+                float& sum = expected[static_cast<std::size_t>(m * ldy + n)];
+                sum += arithmetic().chain(x->data() + m * ldx, w.column(n).data(), 1, 0, middle);
+                sum += arithmetic().chain(x->data() + m * ldx, w.column(n).data(), 1, middle,
+                                          shape.depth);
+            }
+        }
+        for (const auto& [n0, n1] : ranges_of_panels(shape.width)) {
+            kernels().matmul_add(x->data(), ldx, shape.rows, w.matrix(), shape.depth, n0, n1,
+                                 y->data(), ldy, scratch.data());
+        }
+        ASSERT_TRUE(same_bits(y->data(), expected.data(), y->size()));
+    }
+}
+
+TEST_P(Products, TransposeMovesEveryElement) {
+    for (const Shape& shape : shapes()) {
+        SCOPED_TRACE(::testing::Message() << shape.rows << " x " << shape.width);
+        const std::int64_t ldx = shape.width + integer(0, 3);
+        const std::int64_t ldo = shape.rows + integer(0, 3);
+        const auto x = random((shape.rows - 1) * ldx + shape.width);
+        const auto out = random((shape.width - 1) * ldo + shape.rows);
+        std::vector<float> expected(out->data(), out->data() + out->size());
+        for (std::int64_t i = 0; i < shape.rows; ++i) {
+            for (std::int64_t j = 0; j < shape.width; ++j) {
+                expected[static_cast<std::size_t>(j * ldo + i)] = (*x)[i * ldx + j];
+            }
+        }
+        kernels().transpose(x->data(), ldx, shape.rows, shape.width, out->data(), ldo);
+        ASSERT_TRUE(same_bits(out->data(), expected.data(), out->size()));
     }
 }
 
@@ -144,7 +224,7 @@ TEST_P(Products, LargeSumsAgreeWithDouble) {
     const auto w = random(depth * width);
     std::vector<float> y(static_cast<std::size_t>(width));
     GuardedFloats scratch(kernels().matmul_scratch(depth));
-    kernels().matmul(x->data(), depth, 1, w->data(), width, depth, nullptr, 0, width, y.data(),
+    kernels().matmul(x->data(), depth, 1, {w->data(), width, 1}, depth, nullptr, 0, width, y.data(),
                      width, scratch.data());
     for (std::int64_t n = 0; n < width; ++n) {
         double sum = 0.0;

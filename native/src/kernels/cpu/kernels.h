@@ -25,18 +25,35 @@ namespace kael::kernels {
 // horizontal sums. Values are rows [position][head_dimension]. Both are per layer and head.
 inline constexpr std::int64_t kKeyBlock = 16;
 
+// A matrix where it lies: element [i, j] is data[i * row_stride + j * column_stride]. One of the
+// two strides is 1: rows or columns have no gaps.
+struct Matrix {
+    const float* data;
+    std::int64_t row_stride;
+    std::int64_t column_stride;
+};
+
 struct CpuKernels {
     const char* name; // "x86-64-v4", "x86-64-v3", "baseline"
 
-    // Y[m, n0..n1) = X[m, :] W[:, n0..n1) + bias for all m in [0, rows). W [K, N] row-major with
-    // row stride ldw. `bias` may be null. `scratch` has matmul_scratch(K) floats, per thread. n0
-    // must be a multiple of matmul_panel. The wider the range, the better: a few rows read it in
-    // long runs, many rows fetch the next panel while they use one.
-    void (*matmul)(const float* x, std::int64_t ldx, std::int64_t rows, const float* w,
-                   std::int64_t ldw, std::int64_t depth, const float* bias, std::int64_t n0,
-                   std::int64_t n1, float* y, std::int64_t ldy, float* scratch);
+    // Y[m, n0..n1) = X[m, :] W[:, n0..n1) + bias for all m in [0, rows), W [K, N]. `bias` may
+    // be null. `scratch` has matmul_scratch(K) floats, per thread. n0 must be a multiple of
+    // matmul_panel. The wider the range, the better: a few rows read it in long runs, many rows
+    // fetch the next panel while they use one.
+    void (*matmul)(const float* x, std::int64_t ldx, std::int64_t rows, const Matrix& w,
+                   std::int64_t depth, const float* bias, std::int64_t n0, std::int64_t n1,
+                   float* y, std::int64_t ldy, float* scratch);
+    // The same, added to what is in Y: (Y + first half) + second half. So is the rest of a product
+    // over a K that is too long for a cache.
+    void (*matmul_add)(const float* x, std::int64_t ldx, std::int64_t rows, const Matrix& w,
+                       std::int64_t depth, std::int64_t n0, std::int64_t n1, float* y,
+                       std::int64_t ldy, float* scratch);
     std::int64_t matmul_panel;
     std::int64_t (*matmul_scratch)(std::int64_t depth);
+
+    // out[j, i] = x[i, j] for i in [0, rows), j in [0, columns).
+    void (*transpose)(const float* x, std::int64_t ldx, std::int64_t rows, std::int64_t columns,
+                      float* out, std::int64_t ldo);
 
     // One half of a one-row linear: y[n0..n1) = sum over k in [k0, k1) of x[k] W[k, n0..n1), a
     // chain from zero. The caller adds the halves: (first + second) + bias.

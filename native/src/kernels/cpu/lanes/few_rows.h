@@ -1,4 +1,4 @@
-// Products of one row or a few with a weight matrix stored [in, out], at the speed of reading it: k
+// Products of one row or a few with a matrix of weights, at the speed of reading it: k
 // is outside, kRowsAtOnce rows of W stream past in full length, and the sums, a few KB, stay in a
 // cache.
 #pragma once
@@ -142,22 +142,28 @@ void vector_matrix(const float* x, const float* w, Index ldw, Index k0, Index k1
 constexpr Index kSums = Index{16} * 1024;
 constexpr Index kFewScratch = 2 * (kSums + kFewRows * 2 * kLanes);
 
+// Of w whose rows have no gaps.
 inline void multiply_few_rows(const Linear& linear, float* scratch) {
     const Index strip = larger(kSums / linear.rows / kLanes, 1) * kLanes;
     const Index lds = strip + kLanes; // no multiple of 4 KB
     float* const second = scratch + linear.rows * lds;
     const Index middle = linear.depth / 2;
+    const Index ldw = linear.w.row_stride;
     for (Index n = linear.n0; n < linear.n1; n += strip) {
         const Index columns = smaller(linear.n1 - n, strip);
-        stream_weights(linear.x, linear.ldx, linear.rows, linear.w + n, linear.ldw, middle, columns,
+        stream_weights(linear.x, linear.ldx, linear.rows, linear.w.data + n, ldw, middle, columns,
                        scratch, lds);
-        stream_weights(linear.x + middle, linear.ldx, linear.rows,
-                       linear.w + middle * linear.ldw + n, linear.ldw, linear.depth - middle,
-                       columns, second, lds);
+        stream_weights(linear.x + middle, linear.ldx, linear.rows, linear.w.data + middle * ldw + n,
+                       ldw, linear.depth - middle, columns, second, lds);
         for (Index row = 0; row < linear.rows; ++row) {
-            add_halves(scratch + row * lds, second + row * lds,
-                       linear.bias == nullptr ? nullptr : linear.bias + n, columns,
-                       linear.y + row * linear.ldy + n);
+            float* const y = linear.y + row * linear.ldy + n;
+            if (linear.add) {
+                add(y, scratch + row * lds, columns);
+                add(y, second + row * lds, columns);
+            } else {
+                add_halves(scratch + row * lds, second + row * lds,
+                           linear.bias == nullptr ? nullptr : linear.bias + n, columns, y);
+            }
         }
     }
 }
@@ -166,14 +172,22 @@ Index matmul_scratch(Index depth) {
     return larger(packed_scratch(depth), kFewScratch);
 }
 
-void matmul(const float* x, Index ldx, Index rows, const float* w, Index ldw, Index depth,
-            const float* bias, Index n0, Index n1, float* y, Index ldy, float* scratch) {
-    const Linear linear{x, ldx, rows, w, ldw, depth, bias, n0, n1, y, ldy};
-    if (rows <= kFewRows) {
+inline void multiply(const Linear& linear, float* scratch) {
+    if (linear.rows <= kFewRows && linear.w.column_stride == 1) {
         multiply_few_rows(linear, scratch);
     } else {
         multiply_packed(linear, scratch);
     }
+}
+
+void matmul(const float* x, Index ldx, Index rows, const Matrix& w, Index depth, const float* bias,
+            Index n0, Index n1, float* y, Index ldy, float* scratch) {
+    multiply({x, ldx, rows, w, depth, bias, false, n0, n1, y, ldy}, scratch);
+}
+
+void matmul_add(const float* x, Index ldx, Index rows, const Matrix& w, Index depth, Index n0,
+                Index n1, float* y, Index ldy, float* scratch) {
+    multiply({x, ldx, rows, w, depth, nullptr, true, n0, n1, y, ldy}, scratch);
 }
 
 } // namespace

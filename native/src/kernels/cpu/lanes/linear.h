@@ -1,20 +1,21 @@
-// Products of many rows with a weight matrix stored [in, out]: per output, two chains over k.
+// Products of many rows with a matrix of weights: per output, two chains over k.
 #pragma once
 
+#include "kernels/cpu/lanes/transpose.h"
 #include "kernels/cpu/lanes/vector.h"
 
 namespace kael::kernels::KAEL_INSTRUCTION_SET {
 namespace {
 
-// Y[m, n0..n1) = X[m, :] W[:, n0..n1) + bias; see kernels.h.
+// Y[m, n0..n1) = X[m, :] W[:, n0..n1) + bias, or added to Y; see kernels.h.
 struct Linear {
     const float* x;
     Index ldx;
     Index rows;
-    const float* w;
-    Index ldw;
+    Matrix w;
     Index depth;
     const float* bias; // may be null
+    bool add;
     Index n0;
     Index n1;
     float* y;
@@ -40,8 +41,8 @@ struct Tile {
     float* y;
     Index ldy;
     Index columns;     // at most kPanel
-    bool second;       // the second half of k: y holds the sums of the first
-    const float* bias; // added in the second half; may be null
+    bool add;          // to what is in y
+    const float* bias; // added to that sum; may be null
 };
 
 template <int Rows>
@@ -140,7 +141,7 @@ private:
     template <typename Get, typename Put>
     static void finish(const Tile& tile, Index place, Index column, Vector sum, Get get, Put put) {
         float* const y = tile.y + place;
-        if (tile.second) {
+        if (tile.add) {
             sum = get(y) + sum;
             if (tile.bias != nullptr) {
                 sum += get(tile.bias + column);
@@ -163,12 +164,17 @@ private:
     }
 };
 
-// Copies W[0..depth, 0..columns), fewer than kPanel, to [depth, kPanel]; the others become zeros.
-inline void pack_narrow_panel(const float* w, Index ldw, Index depth, Index columns, float* panel) {
+// Copies W[0..depth, 0..columns) to [depth, kPanel]; the columns that are missing become zeros.
+inline void pack_panel(const Matrix& w, Index depth, Index columns, float* panel) {
+    if (w.column_stride != 1) {
+        transpose_to(w.data, w.column_stride, columns, depth, panel, kPanel, kPanel);
+        return;
+    }
     for (Index k = 0; k < depth; ++k) {
         for (int v = 0; v < kPanelVectors; ++v) {
             const Index rest = larger(smaller(columns - v * kWidth, kWidth), 0);
-            store(panel + k * kPanel + v * kWidth, load_first(w + k * ldw + v * kWidth, rest));
+            store(panel + k * kPanel + v * kWidth,
+                  load_first(w.data + k * w.row_stride + v * kWidth, rest));
         }
     }
 }
@@ -183,34 +189,40 @@ constexpr Index packed_scratch(Index depth) {
     return (depth - depth / 2) * kPanel + kLanes;
 }
 
-// Half of k at a time, the first tile of rows copies its panel of W to `scratch`, where it stays in
-// the second-level cache for the other tiles; these share the fetching of the panel that follows.
+// Half of k at a time, a panel of W is copied to `scratch`, where it stays in the second-level
+// cache for all tiles of rows: by the first of them where rows of W have no gaps, and then the
+// tiles share the fetching of the panel that follows.
 inline void multiply_packed(const Linear& linear, float* scratch) {
+    const Matrix& w = linear.w;
+    const bool in_rows = w.column_stride == 1;
     const Index middle = linear.depth / 2;
     for (Index n = linear.n0; n < linear.n1; n += kPanel) {
         for (int half = 0; half < 2; ++half) {
             const bool second = half == 1;
             const Index k0 = second ? middle : 0;
+            const float* const begin_of_panel = w.data + k0 * w.row_stride + n * w.column_stride;
             Tile tile{.x = linear.x + k0,
                       .ldx = linear.ldx,
                       .depth = second ? linear.depth - middle : middle,
-                      .w = linear.w + k0 * linear.ldw + n,
-                      .ldw = linear.ldw,
+                      .w = begin_of_panel,
+                      .ldw = w.row_stride,
                       .panel = align_up(scratch),
-                      .next = linear.w + (second ? n + kPanel : middle * linear.ldw + n),
+                      .next = w.data + (second ? n + kPanel : middle * w.row_stride + n),
                       .next_rows = 0,
                       .y = linear.y + n,
                       .ldy = linear.ldy,
                       .columns = smaller(linear.n1 - n, kPanel),
-                      .second = second,
-                      .bias = linear.bias == nullptr ? nullptr : linear.bias + n};
-            if (tile.columns < kPanel) {
-                pack_narrow_panel(tile.w, tile.ldw, tile.depth, tile.columns, tile.panel);
+                      .add = second || linear.add,
+                      .bias = second && linear.bias != nullptr ? linear.bias + n : nullptr};
+            if (tile.columns < kPanel || !in_rows) {
+                pack_panel({begin_of_panel, w.row_stride, w.column_stride}, tile.depth,
+                           tile.columns, tile.panel);
                 tile.w = nullptr;
             }
             // Rows of the part that follows, as deep as this one, or one less or more; none after
             // the last, which may be another thread's.
-            const Index follow = second && n + kPanel >= linear.n1 ? 0 : tile.depth;
+            const bool follows = in_rows && !(second && n + kPanel >= linear.n1);
+            const Index follow = follows ? tile.depth : 0;
             for (Index m = 0; m < linear.rows; m += kTileRows) {
                 const Index begin = follow * m / linear.rows;
                 const Index end = follow * smaller(m + kTileRows, linear.rows) / linear.rows;

@@ -8,6 +8,7 @@
 #include "kernels/cpu/lanes/limits.h"
 #include "kernels/cpu/lanes/normalize.h"
 #include "kernels/cpu/lanes/rows.h"
+#include "kernels/cpu/lanes/transpose.h"
 
 namespace kael::kernels::KAEL_INSTRUCTION_SET {
 namespace {
@@ -16,8 +17,10 @@ constexpr CpuKernels make_table(const char* name) {
     return CpuKernels{
         .name = name,
         .matmul = matmul,
+        .matmul_add = matmul_add,
         .matmul_panel = kPanel,
         .matmul_scratch = matmul_scratch,
+        .transpose = transpose,
         .vector_matrix = vector_matrix,
         .matmul_rows = matmul_rows,
         .layer_norm = layer_norm,
