@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from kael import _checks
@@ -27,6 +28,20 @@ def layer_norm(
     """
     sizes = integers("layer_norm", (normalized_shape,))
     return apply("layer_norm", x, sizes, weight, bias, float(_checks.number("layer_norm: eps", eps)))
+
+
+def causal_attention(qkv: Tensor, heads: int, scale: float | None = None) -> Tensor:
+    """GPT-2's attention, in which a position sees itself and those before it: ``qkv`` [B, T, 3 * heads * S]
+    holds queries, then keys, then values; the result, [B, T, heads * S], is softmax(scale * query . key) .
+    value of each head. ``scale`` is 1 / sqrt(S) when none is given.
+
+    float32 is computed without holding the scores of all pairs of positions.
+    """
+    count = _checks.integer("causal_attention: heads", heads, 1, _checks.INT64_MAX)
+    if scale is None:
+        size = qkv.shape[-1] // (3 * count) if qkv.shape else 0
+        scale = 1.0 / math.sqrt(max(size, 1))
+    return apply("causal_attention", qkv, count, float(_checks.number("causal_attention: scale", scale)))
 
 
 # In the order of the library's numbers.
@@ -82,6 +97,6 @@ def mse_loss(x: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
     return apply("mse_loss", x, target, _reduction("mse_loss", reduction))
 
 
-for _function in (embedding, layer_norm, cross_entropy, nll_loss, mse_loss):
+for _function in (embedding, layer_norm, causal_attention, cross_entropy, nll_loss, mse_loss):
     _function.__module__ = "kael"
     FUNCTIONS[_function.__name__] = _function

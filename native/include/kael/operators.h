@@ -140,6 +140,11 @@ Tensor& masked_fill_(Tensor& x, const Tensor& mask, const Operand& value);
                                 const std::optional<Tensor>& weight,
                                 const std::optional<Tensor>& bias, double epsilon);
 
+// GPT-2's attention: a position sees itself and those before it. qkv [B, T, 3 * H * S] holds the
+// queries of H heads of S numbers, then their keys, then their values; the result, [B, T, H * S],
+// is softmax(scale * query . key) . value of each head.
+[[nodiscard]] Tensor causal_attention(const Tensor& qkv, std::int64_t heads, double scale);
+
 // What becomes of the losses of all targets: they stay as they are, or their mean or their sum is
 // the result.
 enum class Reduction { none, mean, sum };

@@ -1,9 +1,7 @@
 #include "gpt/recorded_pass.h"
 
 #include <cmath>
-#include <limits>
 
-#include "kael/creation.h"
 #include "kael/operators.h"
 
 namespace kael::gpt {
@@ -12,18 +10,6 @@ namespace {
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
     return matmul(x, weight) + bias;
-}
-
-// [B, T, D] to [B, H, T, D / H].
-Tensor by_head(const Tensor& x, std::int64_t heads) {
-    const Shape& shape = x.shape();
-    return x.reshape({shape[0], shape[1], heads, shape[2] / heads}).transpose(1, 2);
-}
-
-// True where a position [T, 1] would see one [1, T] that comes after it.
-Tensor future(std::int64_t length) {
-    const Tensor positions = arange(std::int64_t{0}, length, std::int64_t{1});
-    return lt(positions.unsqueeze(1), positions.unsqueeze(0));
 }
 
 double score_scale(const Config& config, std::int64_t layer) {
@@ -50,16 +36,9 @@ Tensor activated(Activation activation, const Tensor& x) {
 }
 
 Tensor attention(const Config& config, const LayerWeights& layer, std::int64_t index,
-                 const Tensor& x, const Tensor& hidden) {
+                 const Tensor& x) {
     const Tensor qkv = linear(x, layer.attn_qkv_weight, layer.attn_qkv_bias);
-    const std::vector<Tensor> parts = chunk(qkv, 3, -1);
-    const Tensor query = by_head(parts[0], config.heads);
-    const Tensor key = by_head(parts[1], config.heads);
-    const Tensor value = by_head(parts[2], config.heads);
-    const Tensor scores = matmul(query, key.transpose(2, 3)) * score_scale(config, index);
-    const Tensor shares =
-        softmax(masked_fill(scores, hidden, -std::numeric_limits<double>::infinity()), -1);
-    const Tensor mixed = matmul(shares, value).transpose(1, 2).reshape(x.shape());
+    const Tensor mixed = causal_attention(qkv, config.heads, score_scale(config, index));
     return linear(mixed, layer.attn_proj_weight, layer.attn_proj_bias);
 }
 
@@ -71,13 +50,12 @@ Tensor recorded_logits(const Config& config, const Weights& weights, const Tenso
     const auto normalized = [&](const Tensor& rows, const Tensor& weight, const Tensor& bias) {
         return layer_norm(rows, weight.shape(), weight, bias, config.layer_norm_epsilon);
     };
-    const Tensor hidden = future(length);
     Tensor x = dropout(embedding(ids, weights.token_embedding) +
                        weights.position_embedding.slice(0, 0, length));
     for (std::int64_t index = 0; index < config.layers; ++index) {
         const LayerWeights& layer = weights.layers[static_cast<std::size_t>(index)];
         x = x + dropout(attention(config, layer, index,
-                                  normalized(x, layer.ln_1_weight, layer.ln_1_bias), hidden));
+                                  normalized(x, layer.ln_1_weight, layer.ln_1_bias)));
         const Tensor inner =
             activated(config.activation, linear(normalized(x, layer.ln_2_weight, layer.ln_2_bias),
                                                 layer.mlp_fc_weight, layer.mlp_fc_bias));

@@ -39,6 +39,11 @@ std::vector<Operator> layer_operators() {
              return Results{layer_norm(a.tensor(0), a.integers(1), optional_tensor(a, 2),
                                        optional_tensor(a, 3), a.real(4))};
          }},
+        {"causal_attention",
+         [](const Arguments& a) {
+             a.check_count(3, 3);
+             return Results{causal_attention(a.tensor(0), a.integer(1), a.real(2))};
+         }},
         {"nll_loss",
          [](const Arguments& a) {
              a.check_count(5, 5);

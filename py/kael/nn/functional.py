@@ -8,10 +8,11 @@ from typing import Any
 import kael
 from kael import _checks
 from kael._errors import Error
-from kael._layers import cross_entropy, embedding, layer_norm, mse_loss, nll_loss
+from kael._layers import causal_attention, cross_entropy, embedding, layer_norm, mse_loss, nll_loss
 from kael._tensor import Tensor
 
 __all__ = [
+    "causal_attention",
     "cross_entropy",
     "dropout",
     "embedding",
