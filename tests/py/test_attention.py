@@ -123,7 +123,8 @@ def test_nan_reaches_those_that_see_it_and_no_other():
     qkv = random_tensor((1, 80, 12), "float32").detach()
     qkv[0, 70, 4] = math.nan  # a key
     seen = np.isnan(causal_attention(qkv, 1).numpy()).any(axis=2)[0]
-    assert seen[70:].all() and not seen[:70].any()
+    assert seen[70:].all()
+    assert not seen[:70].any()
 
 
 @pytest.mark.parametrize(
