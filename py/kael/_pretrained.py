@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from typing import TYPE_CHECKING, Any
 
 from kael import _checks
 from kael._errors import Error, ErrorCode
+from kael._replaced_file import replace_file
 from kael._safetensors import save_safetensors
 
 if TYPE_CHECKING:
@@ -35,29 +35,6 @@ def save_pretrained(
     save_safetensors(os.path.join(path, "model.safetensors"), tensors, {"format": "pt"})
     text = json.dumps(_config_fields(model, dtype, end_of_text), indent=2) + "\n"
     replace_file(os.path.join(path, "config.json"), text.encode())
-
-
-def replace_file(path: str, content: bytes) -> None:
-    """Writes a file beside ``path`` and renames it over it."""
-    try:
-        with tempfile.NamedTemporaryFile(dir=os.path.dirname(path) or ".", delete=False) as file:
-            try:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-                os.fchmod(file.fileno(), _mode_of_new_files())
-                os.replace(file.name, path)
-            except BaseException:
-                os.unlink(file.name)
-                raise
-    except OSError as error:
-        raise Error(f"cannot write {path}: {error.strerror}", ErrorCode.IO_ERROR) from None
-
-
-def _mode_of_new_files() -> int:
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return 0o666 & ~mask
 
 
 def _config_fields(model: GPT, dtype: str, end_of_text: int | None) -> dict[str, Any]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import json
 import math
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -17,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kael
-from kael import training
+from kael import _replaced_file, training
 from kael._cli import _train
 from kael.training import Evaluation, Options, Session, StepReport, Trainer, _corpus
 
@@ -113,6 +115,15 @@ def test_a_text_that_cannot_be_read_again_is_named(tmp_path, kind):
         os.mkfifo(path)
     with pytest.raises(kael.Error, match=f"{path} is a pipe or a device, expected a file"):
         training.train_tokenizer([path], tmp_path / "tokenizer")
+
+
+def test_a_text_that_the_tokenizer_cannot_encode_is_named_with_the_place(tmp_path, monkeypatch):
+    (tmp_path / "vocab.json").write_text('{"a": 0, "\u010a": 1}')
+    (tmp_path / "merges.txt").write_text("#version: 0.2\n")
+    (tmp_path / "book.txt").write_text("aaa\n" * 5 + "b")
+    monkeypatch.setattr(_corpus, "_PIECE", 4)
+    with pytest.raises(kael.Error, match=r"book.txt cannot be encoded: .* 0x62 at offset 20 of the text"):
+        training.encode_files(kael.BpeTokenizer.from_pretrained(tmp_path), [tmp_path / "book.txt"])
 
 
 @pytest.mark.parametrize("share", [0, 1, -0.5, 2.0])
@@ -353,15 +364,79 @@ def test_a_model_that_is_there_is_not_overwritten(books, tmp_path):
     assert not (tmp_path / "vocab.json").exists()
 
 
-def test_metrics_of_a_training_without_a_checkpoint_are_not_gone_on_with(books, tmp_path):
-    for news in new_session(books, tmp_path).run():
+def test_a_training_that_was_killed_before_its_first_look_is_resumed_from_the_beginning(books, tmp_path):
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    list(new_session(books, whole, 0.2).run())
+    for news in new_session(books, killed, 0.2).run():
         if news.step == 2:
             break
-    session = new_session(books, tmp_path)
+    session = Session.resume(killed)
+    assert session.steps_done == 0
     list(session.run())
-    assert [line["step"] for line in training.read_metrics(session.metrics_path) if "loss" in line] == [
-        *range(1, 8)
-    ]
+    assert written(whole) == written(killed)
+    assert without_times(killed / "training/metrics.jsonl") == without_times(whole / "training/metrics.jsonl")
+
+
+def test_a_stop_between_batches_drops_the_step(books, tmp_path):
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    list(new_session(books, whole, accumulate=4).run())
+    session, asked = new_session(books, parts, accumulate=4), iter(range(100))
+    news = list(session.run(lambda: next(asked) >= 10))
+    assert [report.step for report in news] == [1, 2]
+    assert next(asked) < 13  # it was not asked for a whole step more
+    resumed = Session.resume(parts)
+    assert resumed.steps_done == 2
+    list(resumed.run())
+    assert written(whole) == written(parts)
+
+
+def test_what_a_killed_process_left_is_removed(books, tmp_path):
+    new_session(books, tmp_path).save()
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    left, kept = [], []
+    for folder in (tmp_path, tmp_path / "training"):
+        left += [folder / f".kael-{dead.pid}-0.tmp", folder / f".kael-{dead.pid}-ab_c1.tmp"]
+        kept += [folder / f".kael-{os.getpid()}-0.tmp", folder / ".kael-1-0.tmp", folder / ".kael-0-x-y.tmp"]
+    for path in left + kept:
+        path.write_bytes(b"half")
+    Session.resume(tmp_path)
+    assert not any(path.exists() for path in left)
+    assert all(path.exists() for path in kept)
+
+
+def test_a_file_is_written_beside_its_name_under_the_id_of_the_process(tmp_path, monkeypatch):
+    seen = []
+    monkeypatch.setattr(os, "fsync", lambda _: seen.extend(path.name for path in tmp_path.iterdir()))
+    _replaced_file.replace_file(str(tmp_path / "file"), b"new")
+    assert len(seen) == 1
+    assert seen[0].startswith(f".kael-{os.getpid()}-")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "message"),
+    [
+        ("os", "open", "cannot open .*training: Input/output error"),
+        ("fcntl", "flock", "cannot lock .*training: Input/output error"),
+    ],
+)
+def test_a_folder_that_cannot_be_locked_is_named(books, tmp_path, monkeypatch, module, name, message):
+    new_session(books, tmp_path).save()
+
+    def fail(*_):
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(sys.modules[module], name, fail)
+    with pytest.raises(kael.Error, match=message) as caught:
+        Session.resume(tmp_path)
+    assert caught.value.code == kael.ErrorCode.IO_ERROR
+
+
+def test_a_folder_that_cannot_be_made_is_named(books, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(kael.Error, match=r"cannot make the folder .*file/training: Not a directory"):
+        new_session(books, tmp_path / "file")
 
 
 def test_one_session_at_a_time_runs_in_a_folder(books, tmp_path):
@@ -464,6 +539,39 @@ def test_the_losses_are_drawn(books, tmp_path):
     training.draw_losses(session.metrics_path, tmp_path / "loss.png")
     assert (tmp_path / "loss.svg").read_text().rstrip().endswith("</svg>")
     assert (tmp_path / "loss.png").read_bytes().startswith(b"\x89PNG")
+
+
+# ---- Fine-tuning
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("trained/slm4096", "Q: What is a tensor?\nA: A box of numbers. We optimized for boxes.\n"),
+        ("trained/llmviz-sort", "CABABCABC"),
+        ("checkpoints/gpt2-bytes", "The fox and the dog met at the brook.\n"),
+    ],
+)
+def test_a_checkpoint_of_others_is_fine_tuned_and_keeps_its_tokenizer(shared, tmp_path, name, text):
+    pytest.importorskip("tqdm", reason="the package tqdm, which shows the progress, is not installed")
+    base = shared / "data" / name
+    (tmp_path / "text.txt").write_text(text * 30)
+    steps = ("--steps", 6, "--evaluate-every", 1, "--batch-size", 4, "--learning-rate", 1e-3)
+    run("train", "--from", base, "--to", tmp_path / "x", "--text", tmp_path / "text.txt", *steps)
+    metrics = training.read_metrics(tmp_path / "x" / "training" / "metrics.jsonl")
+    looks = [line["validation_loss"] for line in metrics if "validation_loss" in line]
+    assert min(looks) < looks[0]
+    tuned = kael.GPT.from_pretrained(tmp_path / "x")
+    assert tuned.config == kael.GPT.from_pretrained(base).config
+    for file in ("vocab.json", "merges.txt"):
+        assert (tmp_path / "x" / file).read_bytes() == (base / file).read_bytes()
+
+
+def test_a_checkpoint_without_a_tokenizer_is_named(shared, tmp_path):
+    base = shared / "data" / "trained" / "capp-gpt"
+    (tmp_path / "text.txt").write_text(TEXT)
+    arguments = ("--from", base, "--to", tmp_path / "x", "--text", tmp_path / "text.txt")
+    assert f"cannot read {base}/vocab.json" in run("train", *arguments, code=1)
 
 
 # ---- Exchange with other programs
@@ -632,7 +740,7 @@ def test_a_package_that_is_missing_is_named_with_its_extra(books, monkeypatch, p
 def test_what_needs_too_much_memory_says_what_needs_less(monkeypatch, books, tmp_path):
     pytest.importorskip("tqdm", reason="the package tqdm, which shows the progress, is not installed")
 
-    def step(_):
+    def step(*_):
         raise kael.Error("no memory for 1 bytes", kael.ErrorCode.OUT_OF_MEMORY)
 
     monkeypatch.setattr(Trainer, "step", step)
@@ -641,6 +749,49 @@ def test_what_needs_too_much_memory_says_what_needs_less(monkeypatch, books, tmp
     arguments = ["--to", str(tmp_path / "x"), "--text", str(books / "text.txt"), "--context", "8"]
     with pytest.raises(kael.Error, match="no memory for 1 bytes: a smaller --batch-size"):
         _train.run(parser.parse_args(arguments))
+
+
+def test_memory_that_is_not_there_is_refused_with_a_hint(books, tmp_path):
+    pytest.importorskip("tqdm", reason="the package tqdm, which shows the progress, is not installed")
+    script = (
+        "import mmap, resource, sys\n"
+        "from kael import _cli\n"
+        "resource.setrlimit(resource.RLIMIT_DATA, (1 << 29, resource.RLIM_INFINITY))\n"
+        "sys.exit(_cli.main(sys.argv[1:]))\n"
+    )
+    for batch in (20_000, 2**31 - 1):
+        small = ("--context", "8", "--layers", "1", "--dimension", "8")
+        arguments = ["--to", tmp_path / str(batch), "--text", books / "text.txt", *small]
+        done = subprocess.run(
+            [sys.executable, "-c", script, "train", *map(str, arguments), "--batch-size", str(batch)],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        )
+        assert done.returncode == 1
+        assert re.fullmatch(
+            r"python -m kael train: no memory for .*: a smaller --batch-size .* needs less\n", done.stderr
+        )
+
+
+def test_a_process_has_no_more_memory_than_is_free():
+    script = (
+        "import resource\n"
+        "from kael._cli import _memory_limit\n"
+        "with _memory_limit.limited_to_what_is_free():\n"
+        "    print(resource.getrlimit(resource.RLIMIT_DATA)[0])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    )
+    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    assert 0 < int(done.stdout) < 2 * total
 
 
 def test_files_that_cannot_be_read_or_written_are_named(books, tmp_path):

@@ -17,13 +17,14 @@ from typing import Any
 
 import kael
 from kael import _early, training
-from kael._cli import _arguments
+from kael._cli import _arguments, _memory_limit
 from kael._errors import one_line
 from kael.training import Evaluation, Options, Session, StepReport
 
 _DEFAULTS = {field.name: field.default for field in fields(Options)}
 # Where weights have been trained before, large steps would undo that.
 _FINE_TUNING_RATE = 1e-4
+_CONTEXT = _DEFAULTS["context"]
 _NEW_MODEL = {"layers": 4, "heads": 4, "dimension": 128}
 # What --resume takes from the folder.
 _FIXED = (
@@ -96,6 +97,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="of the weights that are written (default: float32)",
     )
     steps = parser.add_argument_group("the steps")
+    fine_tuning = {
+        "learning-rate": f", with --from {_FINE_TUNING_RATE:g}",
+        "context": ", with --from at most the positions of its model",
+    }
     for name, kind, what in (
         ("steps", whole(1, _MOST), "how many"),
         ("batch-size", whole(1, _MOST), "windows of text that go through the model at once"),
@@ -113,7 +118,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     ):
         default = _DEFAULTS[name.replace("-", "_")]
         metavar = "N" if isinstance(default, int) else "X"
-        extra = f", with --from {_FINE_TUNING_RATE:g}" if name == "learning-rate" else ""
+        extra = fine_tuning.get(name, "")
         steps.add_argument(
             f"--{name}", metavar=metavar, type=kind, help=f"{what} (default: {default:g}{extra})"
         )
@@ -123,20 +128,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     _arguments.apply_threads(options)
     try:
-        with _Display() as display:
+        with _memory_limit.limited_to_what_is_free(), _Display() as display:
             session = _session(options, display)
             display.begin(session)
             with _early.signals_request() as stop:
-                for news in session.run():
+                for news in session.run(lambda: bool(stop)):
                     display.show(news)
-                    if stop:
-                        session.save()
-                        break
+    except MemoryError:
+        raise _out_of_memory("no memory") from None
     except kael.Error as error:
         if error.code != kael.ErrorCode.OUT_OF_MEMORY:
             raise
-        hint = "a smaller --batch-size (with --accumulate) or --context needs less"
-        raise kael.Error(f"{error.message}: {hint}", error.code) from None
+        raise _out_of_memory(error.message) from None
     _draw_losses(session)
     if not session.has_ended:
         print(
@@ -147,16 +150,24 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
+def _out_of_memory(message: str) -> kael.Error:
+    hint = "a smaller --batch-size (with --accumulate) or --context needs less"
+    return kael.Error(f"{message}: {hint}", kael.ErrorCode.OUT_OF_MEMORY)
+
+
 def _session(options: argparse.Namespace, display: _Display) -> Session:
     if options.resume is not None:
         _refuse(options, _FIXED, "cannot go with --resume, which goes on as the training began")
         return Session.resume(options.resume, display.encoding)
     if not options.text:
         raise kael.Error("there is no text: give files with --text")
-    chosen = _training_options(options)
     if options.base is not None:
         model, tokenizer = _base_model(options), options.base
+        chosen = _training_options(
+            options, learning_rate=_FINE_TUNING_RATE, context=min(_CONTEXT, model.config.max_positions)
+        )
     else:
+        chosen = _training_options(options)
         tokenizer = _tokenizer_folder(options)
         model = _new_model(options, chosen, tokenizer)
     model.dropout = options.dropout or 0.0
@@ -181,11 +192,9 @@ def _refuse(options: argparse.Namespace, names: Iterable[str], reason: str) -> N
             raise kael.Error(f"--{shown} {reason}")
 
 
-def _training_options(options: argparse.Namespace) -> Options:
+def _training_options(options: argparse.Namespace, **defaults: Any) -> Options:
     given = {name: getattr(options, name, None) for name in _DEFAULTS}
-    chosen: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    if options.base is not None:
-        chosen.setdefault("learning_rate", _FINE_TUNING_RATE)
+    chosen = {**defaults, **{name: value for name, value in given.items() if value is not None}}
     steps = chosen.get("steps", _DEFAULTS["steps"])
     chosen.setdefault("warmup_steps", min(_DEFAULTS["warmup_steps"], steps // 10))
     return Options(**chosen)
@@ -256,7 +265,7 @@ class _Display:
             f"{model.parameter_count:,} parameters, {session.training_tokens:,} tokens to train on and "
             f"{session.validation_tokens:,} to measure on; {options.steps} steps of "
             f"{session.trainer.tokens_per_step:,} tokens, "
-            f"{options.steps * session.trainer.epochs_per_step:.1f} times the text",
+            f"{_share_of_text(options.steps * session.trainer.epochs_per_step)}",
             flush=True,
         )
         if session.has_ended:
@@ -294,6 +303,12 @@ class _Display:
             yield
         finally:
             self._bar.refresh()
+
+
+def _share_of_text(epochs: float) -> str:
+    if epochs >= 1.0:
+        return f"{epochs:,.1f} times the text"
+    return f"{epochs:.0%} of the text" if epochs >= 0.01 else "less than 1% of the text"
 
 
 def _draw_losses(session: Session) -> None:

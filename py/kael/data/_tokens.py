@@ -86,11 +86,17 @@ class TokenBatches:
 
     def __getitem__(self, step: int) -> tuple[Tensor, Tensor]:
         first = _checks.integer("step", step, 0, _checks.INT64_MAX // self.batch_size - 1) * self.batch_size
-        starts = np.empty(self.batch_size, np.int64)
+        try:
+            windows = np.empty((self.batch_size, self.context + 1), np.int64)
+        except MemoryError:
+            raise Error(
+                f"no memory for a batch of {self.batch_size} windows of {self.context} tokens",
+                ErrorCode.OUT_OF_MEMORY,
+            ) from None
         for row in range(self.batch_size):
             epoch, window = divmod(first + row, self.windows_per_epoch)
-            starts[row] = self._epoch(epoch)[window]
-        windows = self._tokens[starts[:, np.newaxis] + np.arange(self.context + 1)].astype(np.int64)
+            start = self._epoch(epoch)[window]
+            windows[row] = self._tokens[start : start + self.context + 1]
         inputs, targets = windows[:, :-1], windows[:, 1:]
         return from_numpy(np.ascontiguousarray(inputs)), from_numpy(np.ascontiguousarray(targets))
 

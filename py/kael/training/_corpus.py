@@ -55,18 +55,30 @@ def encode_files(
     """The token ids [N] of text files, int32, each file ended by ``<|endoftext|>`` where the vocabulary has
     it. ``progress`` is called with the share that is done.
     """
-    texts = [read_text(path) for path in paths]
-    total, done = sum(map(len, texts)), 0
+    texts = [(path, read_text(path)) for path in paths]
+    total, done = sum(len(text) for _, text in texts), 0
     parts: list[np.ndarray] = []
-    for text in texts:
+    for path, text in texts:
         for piece in _pieces(text):
-            parts.append(np.array(tokenizer.encode(piece), np.int32))
+            parts.append(_encoded(tokenizer, path, text, piece))
             done += len(piece)
             if progress is not None:
                 progress(done / total)
         if tokenizer.end_of_text is not None:
             parts.append(np.array([tokenizer.end_of_text], np.int32))
     return np.concatenate(parts) if parts else np.empty(0, np.int32)
+
+
+def _encoded(tokenizer: BpeTokenizer, path: Path, text: str, piece: str) -> np.ndarray:
+    try:
+        return np.array(tokenizer.encode(piece), np.int32)
+    except Error as of_piece:
+        error = of_piece
+    try:
+        tokenizer.encode(text)  # fails as well, and tells the place in the whole text
+    except Error as of_text:
+        error = of_text
+    raise Error(f"{os.fsdecode(path)} cannot be encoded: {error.message}", error.code)
 
 
 def split_tokens(tokens: np.ndarray, validation_share: float) -> tuple[np.ndarray, np.ndarray]:

@@ -18,7 +18,7 @@ import numpy as np
 import kael
 from kael import _checks
 from kael._errors import Error, ErrorCode
-from kael._pretrained import replace_file
+from kael._replaced_file import remove_leftovers, replace_file
 from kael.training._corpus import encode_files, split_tokens
 from kael.training._metrics import read_metrics
 from kael.training._options import Options
@@ -42,8 +42,8 @@ class Session:
     """One training in one folder, which holds, as soon as there is a first evaluation, a model that
     :meth:`kael.GPT.from_pretrained` reads: the one with the lowest validation loss so far. Beside it lie
 
-    - ``training/checkpoint.safetensors``: all that :meth:`resume` needs to go on, as of the last evaluation
-      or of :meth:`save`;
+    - ``training/checkpoint.safetensors``: all that :meth:`resume` needs to go on, as of the beginning, the
+      last evaluation or :meth:`save`;
     - ``training/metrics.jsonl``: a line for each step and each evaluation.
 
     Every file is written whole or not at all. A training that was interrupted at any point and resumed
@@ -87,6 +87,7 @@ class Session:
             ) from None
         with _one_session(self.folder):
             self._require_nothing_to_lose()
+            self._remove_leftovers()
             self._copy_tokenizer(Path(tokenizer_folder))
             self._prepare(model, progress)
             replace_file(str(self.metrics_path), b"")  # one that was killed early may have left some
@@ -108,6 +109,7 @@ class Session:
                 ErrorCode.NOT_FOUND,
             )
         with _one_session(session.folder):
+            session._remove_leftovers()
             try:
                 session._restore(progress)
             except (LookupError, TypeError, ValueError) as error:
@@ -175,6 +177,10 @@ class Session:
         """What makes the steps."""
         return self._trainer
 
+    def _remove_leftovers(self) -> None:
+        for folder in (self.folder, self.folder / "training"):
+            remove_leftovers(folder)
+
     def _copy_tokenizer(self, source: Path) -> None:
         for name in _TOKENIZER_FILES:
             try:
@@ -200,13 +206,22 @@ class Session:
         self._digest = _digest(training, validation)
         self._trainer = Trainer(model, training, validation, Options.from_fields(facts["options"]))
 
-    def run(self) -> Iterator[StepReport | Evaluation]:
+    def run(self, should_stop: Callable[[], bool] | None = None) -> Iterator[StepReport | Evaluation]:
         """Trains to the end, and tells of each step and each evaluation. Between two of them everything may
         be left: :meth:`save` writes a checkpoint to go on from.
+
+        ``should_stop`` is asked between batches. Once it is true, and stays so, the training drops a step of
+        which batches are missing, writes a checkpoint and returns.
         """
+        stops = should_stop or (lambda: False)
         with _one_session(self.folder):
+            if not self._checkpoint.exists():  # whoever is killed before the first evaluation begins here
+                self.save()
             began, tokens = time.monotonic(), 0
             while not self.has_ended:
+                if stops():
+                    self.save()
+                    return
                 if self._is_look_due():
                     evaluation = self._evaluate()
                     step, loss, sample = evaluation.step, evaluation.loss, evaluation.sample
@@ -214,7 +229,9 @@ class Session:
                     self.save()
                     yield evaluation
                     continue
-                report = self._trainer.step()
+                report = self._trainer.step(stops)
+                if report is None:
+                    continue
                 tokens += self._trainer.tokens_per_step
                 rate = tokens / (time.monotonic() - began)
                 self._write_metrics({**report._asdict(), "tokens_per_second": round(rate)})

@@ -8,7 +8,7 @@ from typing import Any
 
 from kael import _checks
 from kael._errors import Error, ErrorCode
-from kael._pretrained import replace_file
+from kael._replaced_file import replace_file
 from kael.training._corpus import read_text
 
 Path = str | bytes | os.PathLike[Any]

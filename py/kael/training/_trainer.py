@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -71,15 +72,18 @@ class Trainer:
         """The share of the training text that one step reads."""
         return self.options.accumulate / self._batches.batches_per_epoch
 
-    def step(self) -> StepReport:
+    def step(self, should_stop: Callable[[], bool] | None = None) -> StepReport | None:
         """One step. Raises :class:`kael.Error` where the loss or the gradients are not finite; then the
-        weights are those before the step.
+        weights are those before the step. So they are where it returns None: where ``should_stop``, which is
+        asked before each batch but the first, said so.
         """
         options = self.options
         rate = self._optimizer.param_groups[0]["lr"]
         self._optimizer.zero_grad()
         total = 0.0
         for part in range(options.accumulate):
+            if part > 0 and should_stop is not None and should_stop():
+                return None
             loss = self._training_loss(self.steps_done * options.accumulate + part)
             (loss / options.accumulate).backward()
             total += loss.item() / options.accumulate
