@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import codecs
 import time
+from collections import deque
+from dataclasses import dataclass
 from typing import Any
 
 import kael
@@ -11,8 +12,6 @@ import kael
 from .bridge import Bridge
 from .generator import Generator
 from .request import GenerateRequest
-
-_REPLACEMENT = "\N{REPLACEMENT CHARACTER}".encode()
 
 # Of a time or a rate: the same request again differs in fewer.
 _MEANINGFUL_DIGITS = 4
@@ -22,51 +21,123 @@ def _rounded(figure: float) -> float:
     return float(f"{figure:.{_MEANINGFUL_DIGITS}g}")
 
 
-class TextDecoder:
-    """Ids to text. A character may be spread over several tokens; its bytes are kept until it is complete."""
+@dataclass(frozen=True)
+class TextToken:
+    """A token of an answer."""
 
-    def __init__(self, tokenizer: Any) -> None:
-        self._tokenizer = tokenizer
-        self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
+    token: int
+    offset: int  # characters of the answer before it
+    said: kael.TokenLogprob | None  # by the model; None for the first of a prompt, which nothing precedes
 
-    def feed(self, tokens: list[int]) -> str:
-        return self._utf8.decode(self._bytes(tokens))
 
-    def _bytes(self, tokens: list[int]) -> bytes:
-        try:
-            return self._tokenizer.decode(tokens)
-        except kael.Error as error:
-            if error.code != kael.ErrorCode.INVALID_ARGUMENT:
-                raise
-            # A model may have more ids than its vocabulary: padding, which is no text but no failure either.
-            if len(tokens) == 1:
-                return _REPLACEMENT
-            return b"".join(self._bytes([token]) for token in tokens)
+@dataclass(frozen=True)
+class Piece:
+    """A part of an answer's text."""
 
-    def end(self) -> str:
-        return self._utf8.decode(b"", final=True)
+    text: str
+    tokens: list[TextToken]  # whose text begins in it; none unless log probabilities are asked for
 
 
 class Answer:
-    """What becomes of one generation, apart from its text: counts, times, the reason of its end."""
+    """One generation as its client sees it: text, counts, times, the reason of its end. Loop."""
 
     def __init__(
-        self, generator: Generator, request: GenerateRequest, prompt_tokens: int, tokenize_seconds: float
+        self, generator: Generator, request: GenerateRequest, prompt: list[int], tokenize_seconds: float
     ):
         self._generator = generator
-        self._request = request
+        self.request = request
+        self._prompt = prompt
         self._stop_tokens = generator.stop_tokens(request)
-        self._prompt_tokens = prompt_tokens
         self._tokenize_seconds = tokenize_seconds
         self._started = time.monotonic()
+        self._stream = kael.TextStream(generator.tokenizer, request.stop)
+        self._echo: str | None = None  # once it is in the text
+        self._unplaced: deque[TextToken] = deque()  # in no piece yet
         self._last: int | None = None
+        self._timed_out = False
+        self.logprobs = self._room_for_logprobs()
         self.tokens = 0
 
-    def text_tokens(self, tokens: list[int]) -> list[int]:
-        """Counts tokens, and leaves out the one that ended the generation, which is no text."""
-        self.tokens += len(tokens)
-        self._last = tokens[-1]
-        return tokens[:-1] if self._last in self._stop_tokens else tokens
+    def _room_for_logprobs(self) -> kael.Logprobs | None:
+        request = self.request
+        if request.logprobs is None:
+            return None
+        prompt_tokens = len(self._prompt) if request.echo else 0
+        return kael.Logprobs(request.max_tokens, request.logprobs, prompt_tokens)
+
+    def feed(self, tokens: list[int]) -> list[Piece]:
+        """The pieces that are certain with some more tokens. Those behind a stop string do not count."""
+        pieces = self._echo_pieces()
+        for token in tokens:
+            if not self._stream.stopped:
+                pieces.append(self._piece_of(token))
+        return [piece for piece in pieces if piece.text or piece.tokens]
+
+    def end(self) -> list[Piece]:
+        """The pieces that are left when the generation has ended."""
+        pieces = self._echo_pieces()
+        text = self._stream.end()
+        tokens = self._begun_tokens()
+        if not self._stream.stopped:
+            tokens += self._unplaced  # which stand for no text
+            self._unplaced.clear()
+        pieces.append(Piece(text, tokens))
+        return [piece for piece in pieces if piece.text or piece.tokens]
+
+    @property
+    def stopped(self) -> bool:
+        """Whether a stop string was found, so that no more tokens are needed."""
+        return self._stream.stopped
+
+    def time_out(self) -> None:
+        """The request's time is over."""
+        self._timed_out = True
+
+    def _piece_of(self, token: int) -> Piece:
+        index, self._last = self.tokens, token
+        self.tokens += 1
+        if token in self._stop_tokens:  # which ends the generation and is no text
+            return Piece("", [])
+        if self.logprobs is not None:
+            offset = len(self._echo or "") + self._stream.known
+            self._unplaced.append(TextToken(token, offset, self.logprobs.token(index)))
+        text = self._stream.feed(token)
+        return Piece(text, self._begun_tokens())
+
+    def _begun_tokens(self) -> list[TextToken]:
+        """The tokens that are in no piece yet and whose text begins in what has come out."""
+        end = len(self._echo or "") + self._stream.released
+        begun = []
+        while self._unplaced and self._unplaced[0].offset < end:
+            begun.append(self._unplaced.popleft())
+        return begun
+
+    def _echo_pieces(self) -> list[Piece]:
+        """The prompt, the first time. Its log probabilities are there once the generation has a token."""
+        if self._echo is not None or not self.request.echo:
+            return []
+        stream = kael.TextStream(self._generator.tokenizer)
+        texts, tokens = [], []
+        for index, token in enumerate(self._prompt):
+            if self.logprobs is not None:
+                tokens.append(TextToken(token, stream.known, self._said_of_prompt(index)))
+            texts.append(stream.feed(token))
+        texts.append(stream.end())
+        prompt = self.request.prompt
+        self._echo = prompt if isinstance(prompt, str) else "".join(texts)
+        return [Piece(self._echo, tokens)]
+
+    def _said_of_prompt(self, index: int) -> kael.TokenLogprob | None:
+        if index == 0:
+            return None
+        try:
+            return self.logprobs.prompt_token(index)
+        except kael.Error:  # the generation was stopped before it had come so far
+            return None
+
+    def bytes_of(self, token: int) -> bytes:
+        """What a token stands for."""
+        return self._stream.bytes_of(token)
 
     @property
     def seconds(self) -> float:
@@ -75,10 +146,12 @@ class Answer:
 
     @property
     def finish_reason(self) -> str:
-        if self._last in self._stop_tokens:
+        if self._stream.stopped or self._last in self._stop_tokens:
             return "stop"
-        if self.tokens >= self._request.max_tokens:
+        if self.tokens >= self.request.max_tokens:
             return "length"
+        if self._timed_out:
+            return "timeout"
         return "shutdown" if self._generator.shutting_down.is_set() else "stop"
 
     @property
@@ -89,9 +162,9 @@ class Answer:
     @property
     def usage(self) -> dict[str, int]:
         return {
-            "prompt_tokens": self._prompt_tokens,
+            "prompt_tokens": len(self._prompt),
             "completion_tokens": self.tokens,
-            "total_tokens": self._prompt_tokens + self.tokens,
+            "total_tokens": len(self._prompt) + self.tokens,
         }
 
     def details(self, bridge: Bridge) -> dict[str, Any]:

@@ -15,7 +15,8 @@ from tornado.web import Application
 import kael
 
 from .access import Access
-from .generate import GenerateHandler
+from .endpoints.generate import GenerateHandler
+from .generate import GenerationHandler
 from .generator import Generator
 from .handlers import SERVER_NAME, BaseHandler, NotFound, OnlyOtherMethods, log_request, to_json
 from .hangup import HangupWatch
@@ -94,7 +95,7 @@ class HealthAnswer(httputil.HTTPMessageDelegate):
 
 
 class KaelApplication(Application):
-    """Routes, and the requests to POST /generate that are being answered."""
+    """Routes, and the requests for a text that are being answered."""
 
     def __init__(self, generator: Generator, settings: Settings) -> None:
         super().__init__(
@@ -112,7 +113,7 @@ class KaelApplication(Application):
         self.server_settings = settings
         self.access = Access(settings)
         self.waiting_room = WaitingRoom(generator, settings.queue)
-        self.active: set[GenerateHandler] = set()
+        self.active: set[GenerationHandler] = set()
         self.draining_bodies = 0
 
     @cached_property

@@ -33,9 +33,14 @@ _NANOSECONDS = 1e-9
 _SEED_BITS = 53
 
 
+def has_ring(model: Any) -> bool:
+    """Whether ``model`` sends its tokens through a native ring, as :class:`kael.GPT` does."""
+    return hasattr(model, "generate_into")
+
+
 def open_bridge(model: Any, max_tokens: int, shutting_down: threading.Event) -> Bridge:
     """The bridge for what ``model`` can do."""
-    if hasattr(model, "generate_into"):
+    if has_ring(model):
         return RingBridge(max_tokens)
     return CallbackBridge(max_tokens, shutting_down)
 

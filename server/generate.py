@@ -1,23 +1,28 @@
-"""POST /generate: from the body to the answer, plain or as a stream."""
+"""From the body of a request for a text to its answer, plain or as a stream.
+
+What body and answer look like is said by the endpoints.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import time
+from abc import abstractmethod
+from collections.abc import Iterable
 from typing import Any
 
 from tornado.iostream import StreamClosedError
 
 from . import errors
-from .answer import Answer, TextDecoder
+from .answer import Answer, Piece
 from .bodies import BodyHandler
 from .bridge import Bridge
 from .errors import ClientLeft, RequestError
 from .generator import Generator
 from .handlers import to_json
 from .logs import fields
-from .request import GenerateRequest, parse
+from .request import GenerateRequest
 
 log = logging.getLogger(__name__)
 
@@ -28,8 +33,24 @@ PING = ": ping\n\n"
 CLIENT_CLOSED_REQUEST = 499
 
 
-class GenerateHandler(BodyHandler):
+class GenerationHandler(BodyHandler):
     """One request. Its slot belongs to it until the worker thread runs, and to that from then on."""
+
+    @abstractmethod
+    def parse(self, body: bytes) -> GenerateRequest:
+        """What the body asks for. Raises :class:`RequestError`."""
+
+    @abstractmethod
+    def whole(self, pieces: list[Piece], answer: Answer, bridge: Bridge) -> dict[str, Any]:
+        """The plain answer."""
+
+    @abstractmethod
+    def event(self, piece: Piece, answer: Answer) -> dict[str, Any]:
+        """The event for a piece of text."""
+
+    @abstractmethod
+    def last_events(self, answer: Answer, bridge: Bridge) -> Iterable[dict[str, Any]]:
+        """The events between the text and the mark of the end."""
 
     def initialize(self) -> None:
         super().initialize()
@@ -39,6 +60,7 @@ class GenerateHandler(BodyHandler):
         self._bridge: Bridge | None = None
         self._answer: Answer | None = None
         self._outcome: str | None = None
+        self._timer: asyncio.TimerHandle | None = None
 
     async def answer(self, body: bytes) -> None:
         application = self.application
@@ -67,30 +89,39 @@ class GenerateHandler(BodyHandler):
             self._count("cancelled")
             raise
         finally:
+            if self._timer is not None:
+                self._timer.cancel()
             if self._bridge is not None:
                 self._bridge.close()
             application.active.discard(self)
             application.unwatch(self.stream)
 
     async def _generate(self, body: bytes) -> None:
-        request = parse(body)
+        request = self.parse(body)
         generator = self._generator
         await self.application.waiting_room.reserve(request.max_tokens, self._left)
         try:
             started = time.monotonic()
             prompt = await self._encode(request)
-            answer = Answer(generator, request, len(prompt), time.monotonic() - started)
-            bridge = generator.start(prompt, request)
+            answer = Answer(generator, request, prompt, time.monotonic() - started)
+            bridge = generator.start(prompt, request, answer.logprobs)
         except BaseException:
             if self._left.done():
                 generator.metrics.observe_cancellation(self._left.result())
             generator.release()
             raise
         self._bridge, self._answer = bridge, answer
+        if request.timeout_s is not None:
+            remaining = max(started + request.timeout_s - time.monotonic(), 0.0)
+            self._timer = asyncio.get_running_loop().call_later(remaining, self._time_out)
         if request.stream:
-            await self._stream(bridge, answer, request)
+            await self._stream(bridge, answer)
         else:
             await self._plain(bridge, answer)
+
+    def _time_out(self) -> None:
+        self._answer.time_out()
+        self._bridge.stop()
 
     async def _encode(self, request: GenerateRequest) -> list[int]:
         """The prompt's ids, from a thread. They are dropped when the client leaves before they are there."""
@@ -105,45 +136,42 @@ class GenerateHandler(BodyHandler):
                 encoding.exception()  # taken notice of, even where nobody waits for it
 
     async def _plain(self, bridge: Bridge, answer: Answer) -> None:
-        tokens: list[int] = []
+        pieces: list[Piece] = []
         while batch := await bridge.take():
-            tokens += answer.text_tokens(batch)
-        decoder = TextDecoder(self._generator.tokenizer)
-        text = decoder.feed(tokens) + decoder.end()
-        body = to_json(
-            {
-                "text": text,
-                "tokens": answer.tokens,
-                "seconds": answer.seconds,
-                **answer.details(bridge),
-            }
-        ).encode()
+            pieces += self._feed(batch, bridge, answer)
+        pieces += answer.end()
+        body = to_json(self.whole(pieces, answer, bridge)).encode()
         # Before the answer: a scrape that follows it must see it counted.
         self._count(answer.outcome)
         self.set_header("Content-Length", len(body))
         await self._send(body, bridge)
         self.finish()
 
-    async def _stream(self, bridge: Bridge, answer: Answer, request: GenerateRequest) -> None:
+    async def _stream(self, bridge: Bridge, answer: Answer) -> None:
         self.set_header("Content-Type", "text/event-stream; charset=utf-8")
         self.set_header("Cache-Control", "no-cache")
         self.set_header("X-Accel-Buffering", "no")  # nginx would keep the events until the end
         await self._send(b"", bridge)
-        decoder = TextDecoder(self._generator.tokenizer)
         while batch := await self._take_or_ping(bridge):
-            texts = (decoder.feed([token]) for token in answer.text_tokens(batch))
-            events = "".join(_event({"text": text}) for text in texts if text)
+            events = self._events(self._feed(batch, bridge, answer), answer)
             if events:
                 await self._send(events, bridge)
-        tail = decoder.end()
-        last = _event({"text": tail}) if tail else ""
-        if request.details:
-            last += _event(answer.details(bridge))
+        last = self._events(answer.end(), answer)
+        last += "".join(map(_event, self.last_events(answer, bridge)))
         self._count(answer.outcome)
         await self._send(last + "data: [DONE]\n\n", bridge)
         self.finish()
         if self.request.version == "HTTP/1.0":  # which has no other end of a body of unknown length
             self.stream.close()
+
+    def _feed(self, batch: list[int], bridge: Bridge, answer: Answer) -> list[Piece]:
+        pieces = answer.feed(batch)
+        if answer.stopped:
+            bridge.stop()
+        return pieces
+
+    def _events(self, pieces: list[Piece], answer: Answer) -> str:
+        return "".join(_event(self.event(piece, answer)) for piece in pieces)
 
     async def _take_or_ping(self, bridge: Bridge) -> list[int]:
         """What the bridge has next. Meanwhile comments show proxies and clients that the stream is alive."""
@@ -186,7 +214,7 @@ class GenerateHandler(BodyHandler):
         """The answer to a failure, or the event when the answer has begun."""
         if self._headers_written:
             self._count("error")
-            self.finish(_event(errors.failed().body))
+            self.finish(_event(self.error_body(errors.failed())))
         else:
             self.clear()
             self.refuse(errors.failed())

@@ -6,15 +6,16 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import kael
 
 from . import errors
-from .bridge import Bridge, open_bridge
+from .bridge import Bridge, has_ring, open_bridge
 from .metrics import Metrics
-from .request import GenerateRequest, field_error
+from .request import GenerateRequest
+from .schema import field_error
 
 log = logging.getLogger(__name__)
 
@@ -25,9 +26,10 @@ MAX_RETRY_SECONDS = 60
 class Generator:
     """Runs one generation at a time.
 
-    ``model`` is anything with ``generate(ids, max_tokens, temperature=, top_k=, on_token=)`` (and ``seed=``,
-    ``stop_tokens=`` for the requests that use them); ``tokenizer`` anything with ``encode(text)`` and
-    ``decode(ids) -> bytes``. A :class:`kael.GPT` is run through its native ring instead.
+    ``model`` is anything with ``generate(ids, max_tokens, temperature=, top_k=, on_token=)``, and those of
+    the other options of :meth:`kael.GPT.generate` that requests use; ``tokenizer`` anything with
+    ``encode(text)`` and ``decode(ids) -> bytes``. A :class:`kael.GPT` is run through its native ring instead,
+    and alone gives log probabilities.
 
     Who holds ``slot`` releases it: the request's handler until :meth:`start` returns, from then on the worker
     thread, so that no client can keep it.
@@ -69,25 +71,42 @@ class Generator:
     def prompt_ids(self, request: GenerateRequest) -> list[int]:
         """The ids of the prompt, which fit the context together with what is to be generated. Slow enough to
         keep it off the loop."""
-        try:
-            ids = list(self.tokenizer.encode(request.prompt))
-        except kael.Error as error:
-            if error.code != kael.ErrorCode.INVALID_ARGUMENT:
-                raise
-            raise field_error("/prompt", "vocabulary", "holds a byte that the vocabulary lacks") from error
+        ids = self.encode(request.prompt, "/prompt") if isinstance(request.prompt, str) else request.prompt
         if not ids:
             raise field_error("/prompt", "tokens", "must have at least 1 token")
+        self.check_ids(ids, "/prompt")
+        self.check_ids(request.logit_bias, "/logit_bias")
+        if request.logprobs is not None and not has_ring(self.model):
+            raise field_error("/logprobs", "unsupported", "is not supported by this model")
         if len(ids) + request.max_tokens > self.context:
             raise errors.outgrows_context(len(ids), request.max_tokens, self.context)
         return ids
 
-    def start(self, prompt: list[int], request: GenerateRequest) -> Bridge:
-        """Starts the worker thread, which owns the slot from then on, unless this raises. Loop."""
+    def encode(self, text: str, field: str) -> list[int]:
+        """The ids of a text, which stands in ``field``."""
+        try:
+            return list(self.tokenizer.encode(text))
+        except kael.Error as error:
+            if error.code != kael.ErrorCode.INVALID_ARGUMENT:
+                raise
+            raise field_error(field, "vocabulary", "holds a byte that the vocabulary lacks") from error
+
+    def check_ids(self, ids: Iterable[int], field: str) -> None:
+        """Ids that stand in ``field`` must be of the model's vocabulary, where its size is known."""
+        size = getattr(getattr(self.model, "config", None), "vocab_size", None)
+        if size is not None and any(token >= size for token in ids):
+            raise field_error(field, "vocabulary", f"must have token ids of at most {size - 1}")
+
+    def start(
+        self, prompt: list[int], request: GenerateRequest, logprobs: kael.Logprobs | None = None
+    ) -> Bridge:
+        """Starts the worker thread, which owns the slot from then on, unless this raises. ``logprobs`` takes
+        the model's log probabilities. Loop."""
         if self.shutting_down.is_set():  # since the slot was reserved
             raise errors.shutting_down()
         bridge = open_bridge(self.model, request.max_tokens, self.shutting_down)
         worker = threading.Thread(
-            target=self._work, args=(prompt, request, bridge), name="kael-generate", daemon=True
+            target=self._work, args=(prompt, request, bridge, logprobs), name="kael-generate", daemon=True
         )
         try:
             worker.start()
@@ -99,21 +118,33 @@ class Generator:
         self.metrics.begin_generation(len(prompt))
         return bridge
 
-    def _work(self, prompt: list[int], request: GenerateRequest, bridge: Bridge) -> None:
+    def _work(
+        self,
+        prompt: list[int],
+        request: GenerateRequest,
+        bridge: Bridge,
+        logprobs: kael.Logprobs | None = None,
+    ) -> None:
         error: BaseException | None = None
         try:
-            self.run(prompt, request, bridge)
+            self.run(prompt, request, bridge, logprobs)
         except BaseException as raised:
             error = raised
         # After the slot is free: a client that has seen the end must not be told that the model is busy.
         bridge.end(error)
 
-    def run(self, prompt: list[int], request: GenerateRequest, bridge: Bridge) -> None:
+    def run(
+        self,
+        prompt: list[int],
+        request: GenerateRequest,
+        bridge: Bridge,
+        logprobs: kael.Logprobs | None = None,
+    ) -> None:
         """One generation on the calling thread, which holds the slot and gives it back. Raises what the model
         raises."""
         started = time.perf_counter()
         try:
-            bridge.generate(self.model, prompt, request.max_tokens, **self._options(request))
+            bridge.generate(self.model, prompt, request.max_tokens, **self._options(request, logprobs))
         finally:
             # Before the slot: a scrape after the next request was let in must see this one.
             self.metrics.finish_generation(bridge.generated, time.perf_counter() - started)
@@ -121,13 +152,13 @@ class Generator:
                 self.metrics.observe_cancellation(bridge.left_at)
             self.release()
 
-    def _options(self, request: GenerateRequest) -> dict[str, Any]:
-        options: dict[str, Any] = {"temperature": request.temperature, "top_k": request.top_k}
-        if request.seed is not None:
-            options["seed"] = request.seed
+    def _options(self, request: GenerateRequest, logprobs: kael.Logprobs | None) -> dict[str, Any]:
+        options = request.sampling_options()
         stop_tokens = self.stop_tokens(request)
         if stop_tokens:
             options["stop_tokens"] = stop_tokens
+        if logprobs is not None:
+            options["logprobs"] = logprobs
         return options
 
     def stop_tokens(self, request: GenerateRequest) -> tuple[int, ...]:

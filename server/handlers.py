@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import re
 import secrets
 from typing import Any
@@ -30,6 +31,11 @@ _LOGGED_METHOD_CHARACTERS = 20
 def to_json(value: dict[str, Any]) -> str:
     """JSON in ASCII: some clients split an event stream at U+2028 and its like, which thus stay escaped."""
     return json.dumps(value, allow_nan=False)
+
+
+def json_number(figure: float) -> float | None:
+    """A logarithm of 0, which JSON has no number for, is null."""
+    return figure if math.isfinite(figure) else None
 
 
 class BaseHandler(RequestHandler):
@@ -69,18 +75,19 @@ class BaseHandler(RequestHandler):
 
     def write_refusal(self, error: RequestError) -> None:
         """Writes the answer of ``error`` without finishing it."""
-        body = error.body
-        if error.status == 422:
-            body = {**body, "request_id": self.request_id}
         is_busy = error.status == BUSY_STATUS
         self.set_status(self.application.server_settings.busy_status if is_busy else error.status)
         for name, value in error.headers.items():
             self.set_header(name, value)
         if error.closes:
             self.set_header("Connection", "close")
-        text = to_json(body).encode()
+        text = to_json(self.error_body(error)).encode()
         self.set_header("Content-Length", len(text))
         self.write(text)
+
+    def error_body(self, error: RequestError) -> dict[str, Any]:
+        """The JSON that tells a client of ``error``."""
+        return {**error.body, "request_id": self.request_id} if error.status == 422 else error.body
 
     def compute_etag(self) -> None:
         """No answer here is worth a 304."""
@@ -88,7 +95,8 @@ class BaseHandler(RequestHandler):
     def write_error(self, status_code: int, **_: Any) -> None:
         if status_code == 405:
             self.set_header("Allow", self.ALLOW)
-        self.finish(to_json({"error": _REASONS.get(status_code, "generation failed")}))
+        text = _REASONS.get(status_code, "generation failed")
+        self.finish(to_json(self.error_body(RequestError(status_code, {"error": text}, "error"))))
 
     def log_exception(self, typ: Any, value: Any, traceback: Any) -> None:
         if not isinstance(value, HTTPError):

@@ -51,13 +51,14 @@ class TextStream:
 
     def feed(self, token: int) -> str:
         """The text that has become certain with ``token``; often none."""
-        return self._advance(self._utf8.decode(self._bytes(token)), is_last=False)
+        return self._advance(self._utf8.decode(self.bytes_of(token)), is_last=False)
 
     def end(self) -> str:
         """What was held back, when no token comes any more."""
         return self._advance(self._utf8.decode(b"", final=True), is_last=True)
 
-    def _bytes(self, token: int) -> bytes:
+    def bytes_of(self, token: int) -> bytes:
+        """What a token stands for, by itself."""
         try:
             decoded: bytes = self._tokenizer.decode([token])
         except Error as error:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 import server_checkpoint
-from server_fakes import Bytes
+from server_fakes import Bytes, Sequence
 from server_live import Server, read_to_end, read_until, wait_for
 
 import kael
 from server import Generator, load_app
-from server.answer import TextDecoder
 
 
 @pytest.fixture(scope="module")
@@ -167,8 +166,9 @@ def test_a_folder_without_a_model_is_refused(tmp_path):
         load_app(folder, "cpu")
 
 
-def test_an_id_that_the_vocabulary_lacks_is_a_replacement_character():
-    class Padded:
+@pytest.mark.parametrize("stream", [False, True])
+def test_an_id_that_the_vocabulary_lacks_is_a_replacement_character(serve, stream):
+    class Padded(Bytes):
         """A vocabulary of single bytes behind a model with more ids."""
 
         def decode(self, ids):
@@ -176,5 +176,6 @@ def test_an_id_that_the_vocabulary_lacks_is_a_replacement_character():
                 raise kael.Error("no such id", kael.ErrorCode.INVALID_ARGUMENT)
             return bytes(ids)
 
-    decoder = TextDecoder(Padded())
-    assert decoder.feed([104, 300, 105]) + decoder.feed([301]) + decoder.end() == "h\ufffdi\ufffd"
+    server = serve(Sequence([104, 300, 105, 301]), Padded())
+    answer = server.generate(stream=stream)
+    assert (answer.text if stream else answer.json["text"]) == "h\ufffdi\ufffd"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from server_fakes import Broken, BrokenDecoder, BrokenTokenizer, Bytes, Echo, Items, Paced, Sequence
 from server_live import read_to_end, read_until, wait_for
 
-from server.answer import TextDecoder
+import kael
 
 
 def test_stream_does_not_split_multibyte_characters(serve):  # B014, B022
@@ -56,11 +56,9 @@ class Sequences(Bytes):
 @given(text=st.binary(min_size=1, max_size=64))
 @example("é€😀".encode())
 @example(b"\xf0\x9f\x98" * 3)
-def test_decoding_token_by_token_or_at_once_gives_the_same_text(text):
-    whole, parts = TextDecoder(Bytes()), TextDecoder(Bytes())
-    at_once = whole.feed(list(text)) + whole.end()
-    assert at_once == "".join(parts.feed([byte]) for byte in text) + parts.end()
-    assert at_once == text.decode("utf-8", "replace")
+def test_decoding_token_by_token_gives_the_text_of_all_bytes(text):
+    stream = kael.TextStream(Bytes())
+    assert "".join(map(stream.feed, text)) + stream.end() == text.decode("utf-8", "replace")
 
 
 @settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 from server_fakes import Letters, NoTokens, Recorder
 
 from server.errors import RequestError
+from server.generation_fields import MAX_NEW_TOKENS
 from server.limits import MAX_BODY_BYTES, MAX_PROMPT_CHARACTERS
-from server.request import MAX_ERRORS, MAX_NEW_TOKENS, SCHEMA, parse
+from server.request import SCHEMA, parse
+from server.schema import MAX_ERRORS
 
 CANARY = "canary7391"
 
@@ -133,7 +135,7 @@ def test_a_number_without_fraction_is_a_whole_number():  # B086
 
 
 def test_null_is_the_default_and_an_unknown_field_is_ignored():
-    everything = dict.fromkeys(SCHEMA["properties"])
+    everything = dict.fromkeys(SCHEMA.properties)
     request = parse(json.dumps({**everything, "prompt": "a", "unknown": {"a": [1]}, "n": None}).encode())
     assert request == parse(b'{"prompt": "a"}')
     assert (request.max_tokens, request.temperature, request.top_k, request.stream) == (64, 0.8, 40, False)
@@ -235,7 +237,7 @@ def test_no_answer_holds_a_value_or_a_name_of_the_request(server, caplog):  # B0
 
 
 def test_the_number_of_details_is_bounded():  # B091
-    assert len(details_of({name: [1] * 5000 for name in SCHEMA["properties"]})) <= MAX_ERRORS
+    assert len(details_of({name: [1] * 5000 for name in SCHEMA.properties})) <= MAX_ERRORS
 
 
 def test_a_prompt_without_tokens_is_refused(serve):
@@ -299,7 +301,7 @@ json_values = st.recursive(
     ),
     max_leaves=10,
 )
-names = st.sampled_from([*SCHEMA["properties"], "other"]) | st.text(max_size=5)
+names = st.sampled_from([*SCHEMA.properties, "other"]) | st.text(max_size=5)
 bodies = st.one_of(
     st.binary(max_size=200),
     json_values.map(json.dumps).map(str.encode),

@@ -13,10 +13,10 @@ import pytest
 import server_checkpoint
 import server_process
 
-from server import limits
-from server import request as rules
+from server import generation_fields, limits
 from server.metrics import OUTCOMES
 from server.options import OPTIONS
+from server.request import SCHEMA
 
 PAGE = (server_process.ROOT / "docs" / "server.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```(\w+)\n(.*?)```", PAGE, re.DOTALL)
@@ -81,14 +81,14 @@ def test_every_flag_is_described_with_its_default():
 
 
 def test_the_limits_are_the_ones_in_the_code():
-    for number in (
-        limits.MAX_PROMPT_CHARACTERS,
-        limits.MAX_BODY_BYTES,
-        rules.MAX_NEW_TOKENS,
-        rules.MAX_TOP_K,
-        rules.MIN_TEMPERATURE,
-    ):
-        assert f"{number:,}" in PAGE
-    fields = re.findall(r"^\| `(\w+)` \| ", PAGE, re.MULTILINE)
-    assert set(rules.SCHEMA["properties"]) <= set(fields)
+    numbers = [value for name, value in vars(generation_fields).items() if name.startswith(("MAX_", "MIN_"))]
+    for number in (limits.MAX_PROMPT_CHARACTERS, limits.MAX_BODY_BYTES, *numbers):
+        assert f"{number:,}" in PAGE or number == generation_fields.MAX_SEED
+    rows = dict(re.findall(r"^\| `(\w+)` \| ([^|]*) \| ", PAGE, re.MULTILINE))
+    for name, rules in SCHEMA.properties.items():
+        default = rules.get("default")
+        if default is not None:
+            assert json.loads(rows[name].strip(" `")) == default, name
+        else:
+            assert name in rows
     assert all(f"`{outcome}`" in PAGE for outcome in OUTCOMES)

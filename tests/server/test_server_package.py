@@ -31,8 +31,8 @@ def wheel(tmp_path_factory):
 def test_it_holds_the_package_under_a_name_of_its_own(wheel):
     with zipfile.ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if ".dist-info/" not in name}
-    sources = (server_process.ROOT / "server").glob("*.py")
-    assert names == {f"kael_server/{source.name}" for source in sources}
+    folder = server_process.ROOT / "server"
+    assert names == {f"kael_server/{source.relative_to(folder)}" for source in folder.rglob("*.py")}
 
 
 def test_it_has_the_projects_version_and_a_command(wheel):

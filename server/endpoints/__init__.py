@@ -1,0 +1,1 @@
+"""What can be asked for, one module for each path or family of paths."""
