@@ -58,6 +58,8 @@ def test_help_is_answered_before_anything_is_installed_or_built(checkout):
     for script, flag in (
         ("serve", "--port"),
         ("bench", "--depths"),
+        ("measure-cancellation", "--rounds"),
+        ("stress-server", "--connections"),
         ("test", "--server"),
         ("verify", "tsan"),
     ):

@@ -1,0 +1,1 @@
+"""Programs that measure a whole server: scripts/measure-cancellation, scripts/stress-server."""

@@ -1,0 +1,37 @@
+"""The programs that measure a server run, in small."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import server_checkpoint
+import server_process
+
+
+def run(module, *arguments):
+    result = subprocess.run(
+        [sys.executable, "-m", f"measurements.{module}", *map(str, arguments)],
+        env=server_process.environment(),
+        cwd=server_process.ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert "Traceback" not in result.stderr, result.stderr
+    return result
+
+
+def test_a_small_stress_adds_up(tmp_path):
+    folder = server_checkpoint.write(tmp_path)
+    result = run("stress", "--requests", 150, "--connections", 8, "--data", folder)
+    assert "NOT SO" not in result.stdout.replace("NOT SO: memory grew", ""), result.stdout
+    assert re.search(r"^1[5-9]\d requests over ", result.stdout, re.MULTILINE)
+
+
+def test_each_way_to_leave_is_measured(tmp_path):
+    folder = server_checkpoint.write(tmp_path, layers=8, width=384)
+    result = run("cancellation", "--rounds", 1, "--data", folder)
+    assert "one token takes" in result.stdout
+    assert len(re.findall(r"^\| .* \| (?:tokens|the prompt) \|", result.stdout, re.MULTILINE)) == 26
