@@ -66,10 +66,10 @@ class Answer:
         return kael.Logprobs(request.max_tokens, request.logprobs, prompt_tokens)
 
     def feed(self, tokens: list[int]) -> list[Piece]:
-        """The pieces that are certain with some more tokens. Those behind a stop string do not count."""
+        """The pieces that are certain with some more tokens. Those behind a stop do not count."""
         pieces = self._echo_pieces()
         for token in tokens:
-            if not self._stream.stopped:
+            if not self.stopped:
                 pieces.append(self._piece_of(token))
         return [piece for piece in pieces if piece.text or piece.tokens]
 
@@ -86,8 +86,8 @@ class Answer:
 
     @property
     def stopped(self) -> bool:
-        """Whether a stop string was found, so that no more tokens are needed."""
-        return self._stream.stopped
+        """Whether a stop token or a stop string was found, so that no more tokens are needed."""
+        return self._stream.stopped or self._last in self._stop_tokens
 
     def time_out(self) -> None:
         """The request's time is over."""
@@ -146,7 +146,7 @@ class Answer:
 
     @property
     def finish_reason(self) -> str:
-        if self._stream.stopped or self._last in self._stop_tokens:
+        if self.stopped:
             return "stop"
         if self.tokens >= self.request.max_tokens:
             return "length"

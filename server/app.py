@@ -15,11 +15,14 @@ from tornado.web import Application
 import kael
 
 from .access import Access
+from .endpoints.completions import CompletionsHandler
 from .endpoints.generate import GenerateHandler
+from .endpoints.models import ModelHandler, ModelsHandler
 from .generate import GenerationHandler
 from .generator import Generator
 from .handlers import SERVER_NAME, BaseHandler, NotFound, OnlyOtherMethods, log_request, to_json
 from .hangup import HangupWatch
+from .openai_errors import OpenAINotFound
 from .settings import Settings
 from .waiting import WaitingRoom
 
@@ -34,6 +37,8 @@ class RoutesHandler(BaseHandler):
 
     ROUTES: ClassVar[dict[str, str]] = {
         "POST /generate": "continues the prompt in its JSON body",
+        "POST /v1/completions": "the same, for clients of OpenAI's API",
+        "GET /v1/models": "the one model, for them",
         "GET /health": "whether the server is up",
         "GET /ready": "whether it takes requests",
         "GET /metrics": "counters, for Prometheus",
@@ -102,6 +107,10 @@ class KaelApplication(Application):
             [
                 ("/", RoutesHandler),
                 ("/generate", GenerateHandler),
+                ("/v1/completions", CompletionsHandler),
+                ("/v1/models", ModelsHandler),
+                ("/v1/models/(.+)", ModelHandler),
+                ("/v1/.*", OpenAINotFound),
                 ("/metrics", MetricsHandler),
                 ("/ready", ReadyHandler),
                 ("/health", OnlyOtherMethods),
@@ -174,5 +183,12 @@ def load_app(
             f"{model.config.vocab_size - 1}, the model's last",
             kael.ErrorCode.INVALID_FILE,
         )
-    generator = Generator(model, tokenizer, device=device, context=model.config.max_positions)
+    generator = Generator(
+        model, tokenizer, device=device, context=model.config.max_positions, name=_name_of(data)
+    )
     return create_app(generator, settings)
+
+
+def _name_of(folder: str | os.PathLike[str]) -> str:
+    """A model is called as its folder is, of whose place nobody needs to know."""
+    return os.path.basename(os.path.abspath(folder)).encode(errors="surrogateescape").decode(errors="replace")

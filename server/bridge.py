@@ -163,16 +163,20 @@ class CallbackBridge(Bridge):
         super().__init__(max_tokens)
         self._shutting_down = shutting_down
         self._stopping = False
+        self._stop_tokens: tuple[int, ...] = ()
         self._generated = 0
 
     def generate(self, model: Any, prompt: list[int], max_tokens: int, **options: Any) -> None:
         self.seed = options.get("seed")
+        self._stop_tokens = options.pop("stop_tokens", ())  # which the model does not need to know
         model.generate(prompt, max_tokens, on_token=self._on_token, **options)
 
     def _on_token(self, token: Any) -> bool:
         number = int(token.item() if hasattr(token, "item") else token)
         self._generated += 1
         self._call(self._receive_one, number, time.monotonic_ns())
+        if number in self._stop_tokens:
+            self._stopping = True
         return not self._stopping and not self._shutting_down.is_set()
 
     def _receive_one(self, token: int, nanoseconds: int) -> None:

@@ -35,11 +35,15 @@ class Generator:
     thread, so that no client can keep it.
     """
 
-    def __init__(self, model: Any, tokenizer: Any, device: str = "cpu", context: int = 1024) -> None:
+    def __init__(
+        self, model: Any, tokenizer: Any, device: str = "cpu", context: int = 1024, name: str = "kael"
+    ) -> None:
         self.model = model
         self.tokenizer = tokenizer
         self.device = device
         self.context = context
+        self.name = name  # by which clients of /v1 know the model
+        self.created = int(time.time())
         self.slot = threading.Lock()
         self.shutting_down = threading.Event()
         self.metrics = Metrics()

@@ -111,12 +111,13 @@ async def test_the_root_names_the_routes(fetch):
     answer = await fetch("/")
     assert (answer.code, answer.headers["Content-Type"]) == (200, "application/json")
     routes = [route.split() for route in json.loads(answer.body)["routes"]]
-    assert sorted(path for _, path in routes) == ["/generate", "/health", "/metrics", "/ready"]
+    paths = ["/generate", "/health", "/metrics", "/ready", "/v1/completions", "/v1/models"]
+    assert sorted(path for _, path in routes) == paths
     for method, path in routes:
         assert (await fetch(path, method, body=generation() if method == "POST" else None)).code == 200
 
 
-@pytest.mark.parametrize("path", ["//", "/nope", "/generate/", "/health/x", "/v1/../metrics"])
+@pytest.mark.parametrize("path", ["//", "/nope", "/generate/", "/health/x", "/x/../metrics"])
 async def test_an_unknown_path_is_404_in_json_and_makes_no_series(fetch, generator, path):  # T07, B125
     before = generator.metrics.render("")[0].count(b"\n")
     answer = await fetch(path)

@@ -187,13 +187,7 @@ def test_details_come_in_one_event_and_on_request_only(server):
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_the_end_of_text_ends_the_text_on_request(serve, stream):
-    class Ends:
-        def generate(self, prompt, max_tokens, temperature, top_k, on_token, stop_tokens=()):
-            for token in b"ab\0cd"[:max_tokens]:
-                if not on_token(token) or token in stop_tokens:
-                    return
-
-    server = serve(Ends())
+    server = serve(Sequence(b"ab\0cd"))
     answer = server.generate(stop_at_eos=True, max_tokens=9, stream=stream, details=True)
     details = next(event for event in answer.events if "usage" in event) if stream else answer.json
     assert (answer.text if stream else answer.json["text"]) == "ab"

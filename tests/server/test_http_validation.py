@@ -289,7 +289,6 @@ def test_only_what_the_request_says_reaches_the_model(serve):
             "temperature": 0.0,
             "top_k": 0,
             "seed": 7,
-            "stop_tokens": (0,),
         },
     ]
 

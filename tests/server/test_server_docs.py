@@ -63,6 +63,16 @@ def test_the_python_client_prints_a_text(server):
     assert result.stdout
 
 
+def test_the_official_clients_example_prints_a_text(server):
+    pytest.importorskip("openai", reason="openai, the official client, is not installed")
+    (client,) = (code for language, code in BLOCKS if language == "python" and "import openai" in code)
+    client = client.replace("localhost:8000", f"127.0.0.1:{server.port}")
+    result = subprocess.run(
+        [sys.executable, "-X", "utf8", "-c", client], capture_output=True, timeout=60, check=True
+    )
+    assert result.stdout
+
+
 def test_the_embedding_example_serves(serve):
     (example,) = (code for language, code in BLOCKS if language == "python" and "create_app" in code)
     names = {}
