@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import http.client
+import io
 import json
 import socket
 import struct
@@ -168,10 +169,26 @@ def wait_for(condition, seconds=SECONDS):
 
 
 def read_response(client, method="POST"):
-    """The one response that comes next."""
+    """The one response that comes next. Another one behind it may be lost."""
     response = http.client.HTTPResponse(client, method=method)
     response.begin()
     return Response(response.status, response.headers, response.read())
+
+
+class _OneReader(io.BufferedReader):
+    """In place of a socket for several responses, of which each makes itself a file, and closes it."""
+
+    def makefile(self, mode):
+        return self
+
+    def close(self):
+        pass
+
+
+def read_responses(client, count):
+    """The responses that come next, which may come together."""
+    reader = _OneReader(socket.SocketIO(client, "r"))
+    return [read_response(reader) for _ in range(count)]
 
 
 def read_until(client, mark):

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 
+import pytest
 import server_checkpoint
 import server_process
 
@@ -23,9 +24,10 @@ def run(module, *arguments):
     return result
 
 
-def test_a_small_stress_adds_up(tmp_path):
+@pytest.mark.parametrize("queue", [0, 5])
+def test_a_small_stress_adds_up(tmp_path, queue):
     folder = server_checkpoint.write(tmp_path)
-    result = run("stress", "--requests", 150, "--connections", 8, "--data", folder)
+    result = run("stress", "--requests", 150, "--connections", 8, "--queue", queue, "--data", folder)
     assert "NOT SO" not in result.stdout.replace("NOT SO: memory grew", ""), result.stdout
     assert re.search(r"^1[5-9]\d requests over ", result.stdout, re.MULTILINE)
 

@@ -1,6 +1,6 @@
 """Sends many requests of all kinds over many connections at once, and checks what the server counted.
 
-    scripts/stress-server [--requests 10000] [--connections 50] [--data DIR]
+    scripts/stress-server [--requests 10000] [--connections 50] [--queue 0] [--data DIR]
 
 Ends with 1 when the counters do not add up, the slot is not free, the log has an error, or memory grew.
 """
@@ -18,7 +18,7 @@ import time
 from collections import Counter
 
 import server_process
-from server_live import message, read_response, reset
+from server_live import message, read_response, read_responses, reset
 
 from server.limits import MAX_BODY_BYTES
 
@@ -62,7 +62,7 @@ def kept(client):
 
 def pipelined(client):
     client.sendall(message(VALID) + b"\r\n" + message({}) + message({**VALID, "stream": True}))
-    return [read_response(client).status for _ in range(3)]
+    return [response.status for response in read_responses(client, 3)]
 
 
 def chunked(client):
@@ -237,9 +237,10 @@ def main():
     )
     parser.add_argument("--requests", type=int, default=10_000)
     parser.add_argument("--connections", type=int, default=50)
+    parser.add_argument("--queue", type=int, default=0, help="requests that may wait for the slot")
     parser.add_argument("--data", type=pathlib.Path, help="folder of the model (the one that kael ships)")
     options = parser.parse_args()
-    flags = [] if options.data is None else ["--data", options.data]
+    flags = ["--queue", options.queue, *([] if options.data is None else ["--data", options.data])]
     with server_process.serve(*flags) as server:
         started = time.monotonic()
         stress = Stress(server, options.requests)
