@@ -1,4 +1,4 @@
-"""What docs/server.md shows is what happens."""
+"""What docs/server.md shows is what happens, and docs/operation.md names what there is."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ import pytest
 import server_checkpoint
 import server_process
 
-from server import generation_fields, limits
-from server.metrics import OUTCOMES
+from server import errors, generation_fields, limits
+from server.metrics import OUTCOMES, Metrics
 from server.options import OPTIONS
 from server.request import SCHEMA
 
 PAGE = (server_process.ROOT / "docs" / "server.md").read_text(encoding="utf-8")
+OPERATION = (server_process.ROOT / "docs" / "operation.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```(\w+)\n(.*?)```", PAGE, re.DOTALL)
 
 
@@ -83,7 +84,7 @@ def test_the_embedding_example_serves(serve):
 
 
 def test_every_flag_is_described_with_its_default():
-    rows = dict(re.findall(r"^\| `--([\w-]+)[^|]*\| `?([^|`]*)`? *\|", PAGE, re.MULTILINE))
+    rows = dict(re.findall(r"^\| `--([\w-]+)[^|]*\| `?([^|`]*)`? *\|", OPERATION, re.MULTILINE))
     assert set(rows) == {option.name for option in OPTIONS} | {"config", "check", "version"}
     for option in OPTIONS:
         default = f"{option.default:g}" if isinstance(option.default, float) else str(option.default)
@@ -101,4 +102,11 @@ def test_the_limits_are_the_ones_in_the_code():
             assert json.loads(rows[name].strip(" `")) == default, name
         else:
             assert name in rows
-    assert all(f"`{outcome}`" in PAGE for outcome in OUTCOMES)
+
+
+def test_every_metric_is_described_with_its_type_and_labels():
+    described = set(re.findall(r"^\| `(kael_\w+)(?:\{\w+\})?` \| (\w+) \|", OPERATION, re.MULTILINE))
+    page = Metrics().render("")[0].decode()
+    assert described == set(re.findall(r"^# TYPE (\w+) (\w+)$", page, re.MULTILINE))
+    labels = (*OUTCOMES, *errors.BUSY_REASONS, *errors.REJECTED_REASONS)
+    assert all(f"`{label}`" in OPERATION for label in labels)
