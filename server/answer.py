@@ -13,6 +13,17 @@ from .bridge import Bridge
 from .generator import Generator
 from .request import GenerateRequest
 
+# The schema of the counts of tokens, which all answers have alike.
+USAGE = {
+    "type": "object",
+    "required": ["prompt_tokens", "completion_tokens", "total_tokens"],
+    "properties": {
+        "prompt_tokens": {"type": "integer"},
+        "completion_tokens": {"type": "integer"},
+        "total_tokens": {"type": "integer"},
+    },
+}
+
 # Of a time or a rate: the same request again differs in fewer.
 _MEANINGFUL_DIGITS = 4
 

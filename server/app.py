@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 from tornado import httputil
 from tornado.iostream import IOStream
@@ -15,14 +14,13 @@ from tornado.web import Application
 import kael
 
 from .access import Access
-from .endpoints.completions import CompletionsHandler
-from .endpoints.generate import GenerateHandler
-from .endpoints.models import ModelHandler, ModelsHandler
+from .endpoints.operation import HealthAnswer
 from .generate import GenerationHandler
 from .generator import Generator
-from .handlers import SERVER_NAME, BaseHandler, NotFound, OnlyOtherMethods, log_request, to_json
+from .handlers import NotFound, log_request
 from .hangup import HangupWatch
 from .openai_errors import OpenAINotFound
+from .routes import ROUTES
 from .settings import Settings
 from .waiting import WaitingRoom
 
@@ -32,92 +30,16 @@ _DRAIN_POLL_SECONDS = 0.01
 _LAST_WORDS_SECONDS = 1.0
 
 
-class RoutesHandler(BaseHandler):
-    """GET /: what else there is."""
-
-    ROUTES: ClassVar[dict[str, str]] = {
-        "POST /generate": "continues the prompt in its JSON body",
-        "POST /v1/completions": "the same, for clients of OpenAI's API",
-        "GET /v1/models": "the one model, for them",
-        "GET /health": "whether the server is up",
-        "GET /ready": "whether it takes requests",
-        "GET /metrics": "counters, for Prometheus",
-    }
-
-    def get(self) -> None:
-        self.finish(to_json({"routes": self.ROUTES}))
-
-    head = get
-
-
-class ReadyHandler(BaseHandler):
-    """GET /ready: for balancers, which must not send requests to a server that ends. A busy one is ready."""
-
-    NEEDS_KEY = False
-
-    def get(self) -> None:
-        draining = self.application.generator.shutting_down.is_set()
-        self.set_status(503 if draining else 200)
-        self.finish(to_json({"status": "draining" if draining else "ready"}))
-
-    head = get
-
-
-class MetricsHandler(BaseHandler):
-    """GET /metrics."""
-
-    def get(self) -> None:
-        page, content_type = self.application.generator.metrics.render(self.request.headers.get("Accept", ""))
-        self.set_header("Content-Type", content_type)
-        self.finish(page)
-
-    head = get
-
-
-class HealthAnswer(httputil.HTTPMessageDelegate):
-    """GET /health without a RequestHandler, at half its price: balancers ask often, and every answer takes
-    time from the generation."""
-
-    BODY = b'{"status": "ok"}'
-
-    def __init__(self, request: httputil.HTTPServerRequest, headers: dict[str, str]) -> None:
-        self._request = request
-        self._headers = headers
-
-    def finish(self) -> None:
-        headers = httputil.HTTPHeaders(
-            {
-                "Content-Type": "application/json",
-                "Content-Length": str(len(self.BODY)),
-                "Date": httputil.format_timestamp(time.time()),
-                "Server": SERVER_NAME,
-                **self._headers,
-            }
-        )
-        body = b"" if self._request.method == "HEAD" else self.BODY
-        self._request.connection.write_headers(httputil.ResponseStartLine("", 200, "OK"), headers, body)
-        self._request.connection.finish()
-
-
 class KaelApplication(Application):
     """Routes, and the requests for a text that are being answered."""
 
     def __init__(self, generator: Generator, settings: Settings) -> None:
         super().__init__(
-            [
-                ("/", RoutesHandler),
-                ("/generate", GenerateHandler),
-                ("/v1/completions", CompletionsHandler),
-                ("/v1/models", ModelsHandler),
-                ("/v1/models/(.+)", ModelHandler),
-                ("/v1/.*", OpenAINotFound),
-                ("/metrics", MetricsHandler),
-                ("/ready", ReadyHandler),
-                ("/health", OnlyOtherMethods),
-            ],
+            [*((route.pattern, route.handler) for route in ROUTES), ("/v1/.*", OpenAINotFound)],
             default_handler_class=NotFound,
             log_function=log_request,
         )
+        self.routes = ROUTES
         self.generator = generator
         self.server_settings = settings
         self.access = Access(settings)

@@ -111,6 +111,13 @@ def ending(stop_at_eos: bool) -> dict[str, dict[str, Any]]:
     }
 
 
+TOKEN_ID = {"type": "integer", "minimum": 0, "maximum": 2**31 - 1}
+
+ALLOW_SPECIAL = {
+    "type": "boolean",
+    "default": False,
+    "description": "<|endoftext|> in the text is the token of that name; else it is plain text",
+}
 STREAM = {"type": "boolean", "default": False, "description": "send the text as it is made"}
 ECHO = {"type": "boolean", "default": False, "description": "begin the text with the prompt"}
 LOGPROBS = {

@@ -28,8 +28,8 @@ class Generator:
 
     ``model`` is anything with ``generate(ids, max_tokens, temperature=, top_k=, on_token=)``, and those of
     the other options of :meth:`kael.GPT.generate` that requests use; ``tokenizer`` anything with
-    ``encode(text)`` and ``decode(ids) -> bytes``. A :class:`kael.GPT` is run through its native ring instead,
-    and alone gives log probabilities.
+    ``encode(text)`` and ``decode(ids) -> bytes``, which several threads may call at once. A
+    :class:`kael.GPT` is run through its native ring instead, and alone gives log probabilities.
 
     Who holds ``slot`` releases it: the request's handler until :meth:`start` returns, from then on the worker
     thread, so that no client can keep it.
@@ -75,7 +75,8 @@ class Generator:
     def prompt_ids(self, request: GenerateRequest) -> list[int]:
         """The ids of the prompt, which fit the context together with what is to be generated. Slow enough to
         keep it off the loop."""
-        ids = self.encode(request.prompt, "/prompt") if isinstance(request.prompt, str) else request.prompt
+        prompt = request.prompt
+        ids = prompt if isinstance(prompt, list) else self.encode(prompt, "/prompt", request.allow_special)
         if not ids:
             raise field_error("/prompt", "tokens", "must have at least 1 token")
         self.check_ids(ids, "/prompt")
@@ -86,17 +87,19 @@ class Generator:
             raise errors.outgrows_context(len(ids), request.max_tokens, self.context)
         return ids
 
-    def encode(self, text: str, field: str) -> list[int]:
-        """The ids of a text, which stands in ``field``."""
+    def encode(self, text: str, field: str, allow_special: bool = False) -> list[int]:
+        """The ids of a text, which stands in ``field``. Any thread."""
+        options = {"allow_special": True} if allow_special else {}  # which not every tokenizer knows
         try:
-            return list(self.tokenizer.encode(text))
+            return list(self.tokenizer.encode(text, **options))
         except kael.Error as error:
             if error.code != kael.ErrorCode.INVALID_ARGUMENT:
                 raise
             raise field_error(field, "vocabulary", "holds a byte that the vocabulary lacks") from error
 
     def check_ids(self, ids: Iterable[int], field: str) -> None:
-        """Ids that stand in ``field`` must be of the model's vocabulary, where its size is known."""
+        """Ids that stand in ``field`` must be of the model's vocabulary, where its size is known. Any
+        thread."""
         size = getattr(getattr(self.model, "config", None), "vocab_size", None)
         if size is not None and any(token >= size for token in ids):
             raise field_error(field, "vocabulary", f"must have token ids of at most {size - 1}")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import generation_fields
-from .generation_fields import ECHO, LOGPROBS, MAX_NEW_TOKENS, STREAM
+from .generation_fields import ALLOW_SPECIAL, ECHO, LOGPROBS, MAX_NEW_TOKENS, STREAM
 from .limits import MAX_PROMPT_CHARACTERS
 from .schema import Schema
 
@@ -19,6 +19,7 @@ SCHEMA = Schema(
             "maxLength": MAX_PROMPT_CHARACTERS,
             "description": "the text to continue",
         },
+        "allow_special": ALLOW_SPECIAL,
         "max_tokens": {
             "type": "integer",
             "minimum": 1,
@@ -57,6 +58,7 @@ class GenerateRequest:
     """A checked request, with the defaults filled in."""
 
     prompt: str | list[int]  # a text, or the ids of one
+    allow_special: bool
     max_tokens: int
     temperature: float
     top_k: int

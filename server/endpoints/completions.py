@@ -9,10 +9,10 @@ from typing import Any
 import kael
 
 from .. import generation_fields
-from ..answer import Answer, Piece, TextToken
+from ..answer import USAGE, Answer, Piece, TextToken
 from ..bridge import Bridge
 from ..generate import GenerationHandler
-from ..generation_fields import ECHO, LOGPROBS, MAX_NEW_TOKENS, STREAM
+from ..generation_fields import ALLOW_SPECIAL, ECHO, LOGPROBS, MAX_NEW_TOKENS, STREAM, TOKEN_ID
 from ..handlers import json_number
 from ..limits import MAX_PROMPT_CHARACTERS
 from ..openai_errors import OpenAIErrors
@@ -21,7 +21,6 @@ from ..schema import Schema, field_error
 
 _TEXT = {"minLength": 1, "maxLength": MAX_PROMPT_CHARACTERS}
 _IDS = {"minItems": 1, "maxItems": MAX_PROMPT_CHARACTERS}
-_ID = {"minimum": 0, "maximum": 2**31 - 1}
 _ONE = {"type": "integer", "minimum": 1, "maximum": 1, "default": 1}
 
 SCHEMA = Schema(
@@ -32,14 +31,15 @@ SCHEMA = Schema(
             **_TEXT,
             **_IDS,
             "items": {
-                "type": ["integer", "string", "array"],
-                **_ID,
+                **TOKEN_ID,
                 **_TEXT,
                 **_IDS,
-                "items": {"type": "integer", **_ID},
+                "type": ["integer", "string", "array"],
+                "items": TOKEN_ID,
             },
             "description": "the text to continue, or its token ids; either may stand alone in an array",
         },
+        "allow_special": ALLOW_SPECIAL,
         "max_tokens": {
             "type": "integer",
             "minimum": 0,
@@ -69,6 +69,43 @@ SCHEMA = Schema(
     },
     required=("prompt",),
 )
+
+_NUMBERS = {"type": "array", "items": {"type": ["number", "null"]}}
+
+ANSWER = {
+    "type": "object",
+    "required": ["id", "object", "created", "model", "choices", "usage"],
+    "properties": {
+        "id": {"type": "string"},
+        "object": {"const": "text_completion"},
+        "created": {"type": "integer"},
+        "model": {"type": "string"},
+        "system_fingerprint": {"type": "string"},
+        "choices": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["text", "index", "logprobs", "finish_reason"],
+                "properties": {
+                    "text": {"type": "string"},
+                    "index": {"const": 0},
+                    "logprobs": {
+                        "type": ["object", "null"],
+                        "required": ["tokens", "token_logprobs", "top_logprobs", "text_offset"],
+                        "properties": {
+                            "tokens": {"type": "array", "items": {"type": "string"}},
+                            "token_logprobs": _NUMBERS,
+                            "top_logprobs": {"type": "array", "items": {"type": ["object", "null"]}},
+                            "text_offset": {"type": "array", "items": {"type": "integer"}},
+                        },
+                    },
+                    "finish_reason": {"enum": ["stop", "length"]},
+                },
+            },
+        },
+        "usage": USAGE,
+    },
+}
 
 # Fields that are read here, and say nothing of the generation.
 _READ_HERE = ("model", "n", "best_of", "suffix", "stream_options")

@@ -5,11 +5,48 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ..answer import Answer, Piece, TextToken
+from ..answer import USAGE, Answer, Piece, TextToken
 from ..bridge import Bridge
 from ..generate import GenerationHandler
 from ..handlers import json_number
+from ..pieces import PIECE, describe
 from ..request import GenerateRequest, parse
+
+_SECONDS = {"type": ["number", "null"]}
+_RATED = {**PIECE["properties"], "logprob": {"type": ["number", "null"]}}
+
+ANSWER = {
+    "type": "object",
+    "required": ["text", "tokens", "seconds", "finish_reason", "seed", "usage", "timings"],
+    "properties": {
+        "text": {"type": "string"},
+        "tokens": {"type": "integer"},
+        "seconds": {"type": "number"},
+        "finish_reason": {"enum": ["length", "stop", "timeout", "shutdown"]},
+        "seed": {"type": ["integer", "null"]},
+        "usage": USAGE,
+        "timings": {
+            "type": "object",
+            "properties": {
+                "tokenize_seconds": _SECONDS,
+                "first_token_seconds": _SECONDS,
+                "seconds_per_token": _SECONDS,
+                "tokens_per_second": _SECONDS,
+            },
+        },
+        "logprobs": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": [*PIECE["required"], "logprob", "top"],
+                "properties": {
+                    **_RATED,
+                    "top": {"type": "array", "items": {"type": "object", "properties": _RATED}},
+                },
+            },
+        },
+    },
+}
 
 
 class GenerateHandler(GenerationHandler):
@@ -42,16 +79,10 @@ class GenerateHandler(GenerationHandler):
 def _entry(token: TextToken, answer: Answer) -> dict[str, Any]:
     said = token.said
     return {
-        **_named(token.token, answer),
+        **describe(token.token, answer.bytes_of(token.token)),
         "logprob": None if said is None else json_number(said.logprob),
         "top": [
-            {**_named(other, answer), "logprob": json_number(logprob)}
+            {**describe(other, answer.bytes_of(other)), "logprob": json_number(logprob)}
             for other, logprob in (said.top if said is not None else [])
         ],
     }
-
-
-def _named(token: int, answer: Answer) -> dict[str, Any]:
-    """A token by its id, and by the bytes that it stands for: some are parts of characters."""
-    data = answer.bytes_of(token)
-    return {"token": token, "text": data.decode("utf-8", "replace"), "bytes": list(data)}

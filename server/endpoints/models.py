@@ -8,6 +8,22 @@ from ..errors import RequestError
 from ..handlers import to_json
 from ..openai_errors import OpenAIErrors
 
+MODEL = {
+    "type": "object",
+    "required": ["id", "object", "created", "owned_by"],
+    "properties": {
+        "id": {"type": "string"},
+        "object": {"const": "model"},
+        "created": {"type": "integer", "description": "when it was loaded, in seconds of Unix time"},
+        "owned_by": {"type": "string"},
+    },
+}
+LIST = {
+    "type": "object",
+    "required": ["object", "data"],
+    "properties": {"object": {"const": "list"}, "data": {"type": "array", "items": MODEL}},
+}
+
 
 class ModelsHandler(OpenAIErrors):
     """The one model, in a list."""

@@ -1,0 +1,97 @@
+"""Every route of the server."""
+
+from __future__ import annotations
+
+from .endpoints import completions, description, generate, models, operation, tokens
+from .request import SCHEMA as GENERATE_SCHEMA
+from .route import Answer, Route
+
+_EVENTS = "text/event-stream"
+
+# Of what needs the model: a body that is too large or does not fit the context, or is wrong; a model that is
+# taken; a server that ends.
+_GENERATION_REFUSALS = (413, 422, 429, 503)
+_TOKENS_REFUSALS = (413, 422, 503)
+
+ROUTES = (
+    Route(
+        "POST",
+        "/generate",
+        generate.GenerateHandler,
+        "continues a prompt",
+        (Answer(generate.ANSWER, texts=(_EVENTS,)),),
+        body=GENERATE_SCHEMA,
+        refusals=_GENERATION_REFUSALS,
+    ),
+    Route(
+        "POST",
+        "/v1/completions",
+        completions.CompletionsHandler,
+        "the same, for clients of OpenAI's API",
+        (Answer(completions.ANSWER, texts=(_EVENTS,)),),
+        body=completions.SCHEMA,
+        refusals=_GENERATION_REFUSALS,
+    ),
+    Route(
+        "GET",
+        "/v1/models",
+        models.ModelsHandler,
+        "the one model, for them",
+        (Answer(models.LIST),),
+    ),
+    Route(
+        "GET",
+        "/v1/models/{name}",
+        models.ModelHandler,
+        "a model by its name",
+        (Answer(models.MODEL),),
+        refusals=(404,),
+    ),
+    Route(
+        "POST",
+        "/tokenize",
+        tokens.TokenizeHandler,
+        "the token ids of a text",
+        (Answer(tokens.TOKENIZE_ANSWER),),
+        body=tokens.TOKENIZE_SCHEMA,
+        refusals=_TOKENS_REFUSALS,
+    ),
+    Route(
+        "POST",
+        "/detokenize",
+        tokens.DetokenizeHandler,
+        "the text of token ids",
+        (Answer(tokens.DETOKENIZE_ANSWER),),
+        body=tokens.DETOKENIZE_SCHEMA,
+        refusals=_TOKENS_REFUSALS,
+    ),
+    Route("GET", "/", description.RoutesHandler, "the routes", (Answer(description.ROUTES_ANSWER),)),
+    Route(
+        "GET",
+        "/openapi.json",
+        description.OpenApiHandler,
+        "the routes with their bodies and answers, as OpenAPI",
+        (Answer({"type": "object", "required": ["openapi", "info", "paths"]}),),
+    ),
+    Route(
+        "GET",
+        "/health",
+        operation.HealthHandler,
+        "whether the server is up",
+        (Answer(operation.status("ok")),),
+    ),
+    Route(
+        "GET",
+        "/ready",
+        operation.ReadyHandler,
+        "whether it takes requests",
+        (Answer(operation.status("ready")), Answer(operation.status("draining"), status=503)),
+    ),
+    Route(
+        "GET",
+        "/metrics",
+        operation.MetricsHandler,
+        "counters, for Prometheus",
+        (Answer(texts=("text/plain", "application/openmetrics-text")),),
+    ),
+)
