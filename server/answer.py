@@ -127,6 +127,10 @@ class Answer:
         """The prompt, the first time. Its log probabilities are there once the generation has a token."""
         if self._echo is not None or not self.request.echo:
             return []
+        prompt = self.request.prompt
+        if isinstance(prompt, str) and self.logprobs is None:
+            self._echo = prompt
+            return [Piece(prompt, [])]
         stream = kael.TextStream(self._generator.tokenizer)
         texts, tokens = [], []
         for index, token in enumerate(self._prompt):
@@ -134,7 +138,6 @@ class Answer:
                 tokens.append(TextToken(token, stream.known, self._said_of_prompt(index)))
             texts.append(stream.feed(token))
         texts.append(stream.end())
-        prompt = self.request.prompt
         self._echo = prompt if isinstance(prompt, str) else "".join(texts)
         return [Piece(self._echo, tokens)]
 

@@ -9,8 +9,9 @@ import asyncio
 import logging
 import time
 from abc import abstractmethod
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any, TypeVar
 
 from tornado.iostream import StreamClosedError
 
@@ -25,6 +26,8 @@ from .logs import fields
 from .request import GenerateRequest
 
 log = logging.getLogger(__name__)
+
+_Made = TypeVar("_Made")
 
 # A comment of a stream of events, which its readers skip.
 PING = ": ping\n\n"
@@ -138,9 +141,11 @@ class GenerationHandler(BodyHandler):
     async def _plain(self, bridge: Bridge, answer: Answer) -> None:
         pieces: list[Piece] = []
         while batch := await bridge.take():
-            pieces += self._feed(batch, bridge, answer)
+            pieces += await _made(answer, partial(answer.feed, batch))
+            if answer.stopped:
+                bridge.stop()
         pieces += answer.end()
-        body = to_json(self.whole(pieces, answer, bridge)).encode()
+        body = await _made(answer, lambda: to_json(self.whole(pieces, answer, bridge)).encode())
         # Before the answer: a scrape that follows it must see it counted.
         self._count(answer.outcome)
         self.set_header("Content-Length", len(body))
@@ -153,7 +158,9 @@ class GenerationHandler(BodyHandler):
         self.set_header("X-Accel-Buffering", "no")  # nginx would keep the events until the end
         await self._send(b"", bridge)
         while batch := await self._take_or_ping(bridge):
-            events = self._events(self._feed(batch, bridge, answer), answer)
+            events = await _made(answer, partial(self._fed_events, batch, answer))
+            if answer.stopped:
+                bridge.stop()
             if events:
                 await self._send(events, bridge)
         last = self._events(answer.end(), answer)
@@ -164,11 +171,8 @@ class GenerationHandler(BodyHandler):
         if self.request.version == "HTTP/1.0":  # which has no other end of a body of unknown length
             self.stream.close()
 
-    def _feed(self, batch: list[int], bridge: Bridge, answer: Answer) -> list[Piece]:
-        pieces = answer.feed(batch)
-        if answer.stopped:
-            bridge.stop()
-        return pieces
+    def _fed_events(self, batch: list[int], answer: Answer) -> str:
+        return self._events(answer.feed(batch), answer)
 
     def _events(self, pieces: list[Piece], answer: Answer) -> str:
         return "".join(_event(self.event(piece, answer)) for piece in pieces)
@@ -250,6 +254,14 @@ class GenerationHandler(BodyHandler):
             self._bridge.abandon(ClientLeft())
         elif not self._finished and self not in self.application.active:
             self._count("cancelled")  # in the middle of its body
+
+
+async def _made(answer: Answer, make: Callable[[], _Made]) -> _Made:
+    """What ``make`` gives. Log probabilities are thousands of tokens to write out, which a thread does, lest
+    they hold up the loop."""
+    if answer.logprobs is None:
+        return make()
+    return await asyncio.get_running_loop().run_in_executor(None, make)
 
 
 def _event(value: dict[str, Any]) -> str:

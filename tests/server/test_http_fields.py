@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import threading
 import time
 
 import numpy as np
@@ -274,6 +275,30 @@ def test_a_prompt_that_was_not_read_to_its_end_has_no_logprobs(serve):
     answer = server.generate("abc", logprobs=1, echo=True, timeout_s=0.05)
     assert answer.json["text"] == "abc"
     assert [entry["logprob"] for entry in answer.json["logprobs"]] == [None] * 3
+
+
+@modes
+def test_the_loop_goes_on_while_logprobs_are_written_out(serve, stream):
+    class Slow(Bytes):
+        """Waits, where it is asked from the loop's thread or another."""
+
+        def __init__(self):
+            self.asked, self.released = threading.Event(), threading.Event()
+
+        def decode(self, ids):
+            self.asked.set()
+            self.released.wait(20)
+            return super().decode(ids)
+
+    kael.manual_seed(0)
+    model = kael.GPT(vocab_size=256, max_positions=64, layers=1, heads=2, dimension=16)
+    tokenizer = Slow()
+    server = serve(model, tokenizer, context=64)
+    client = server.begin("ab", max_tokens=2, logprobs=2, stream=stream)
+    assert tokenizer.asked.wait(20)
+    assert server.get("/health").status == 200
+    tokenizer.released.set()
+    assert read_response(client).status == 200
 
 
 def test_logprobs_of_a_model_without_them_are_refused(serve):
