@@ -65,7 +65,7 @@ class BaseHandler(RequestHandler):
             self.write_refusal(refusal)
             self.finish()
 
-    def options(self) -> None:
+    def options(self, *_: str) -> None:
         self.set_status(204)
         self.clear_header("Content-Type")
         self.set_header("Allow", self.ALLOW)

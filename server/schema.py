@@ -24,7 +24,6 @@ _TYPES = {
     "boolean": "true or false",
     "object": "a JSON object",
     "array": "an array",
-    "null": "null",
 }
 _MESSAGES = {
     "minLength": "must have {} or more characters",
@@ -51,7 +50,10 @@ class Schema:
             "$schema": jsonschema.Draft202012Validator.META_SCHEMA["$id"],
             "type": "object",
             "required": list(required),
-            "properties": properties,
+            "properties": {
+                name: rules if name in required else {**rules, "type": _or_null(rules["type"])}
+                for name, rules in properties.items()
+            },
         }
         self._validator = jsonschema.Draft202012Validator(self.document)
 
@@ -85,8 +87,7 @@ class Schema:
         if rule in messages:
             return {"field": field, "rule": rule, "message": messages[rule]}
         if rule == "type":
-            types = [limit] if isinstance(limit, str) else limit
-            kinds = " or ".join(_TYPES[name] for name in types)
+            kinds = " or ".join(_TYPES[name] for name in _types(limit) if name != "null")
             return {"field": field, "rule": rule, "message": f"must be {kinds}"}
         if rule == "not":  # the one use of it: a range that is left out
             limit = limit["exclusiveMaximum"]
@@ -98,6 +99,14 @@ class Schema:
 def field_error(field: str, rule: str, message: str) -> RequestError:
     """What only a later step finds wrong in a field."""
     return invalid([{"field": field, "rule": rule, "message": message}])
+
+
+def _types(rule: str | list[str]) -> list[str]:
+    return [rule] if isinstance(rule, str) else rule
+
+
+def _or_null(rule: str | list[str]) -> list[str]:
+    return [*_types(rule), "null"]
 
 
 def _pointer(error: jsonschema.ValidationError) -> str:

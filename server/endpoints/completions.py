@@ -17,7 +17,7 @@ from ..handlers import json_number
 from ..limits import MAX_PROMPT_CHARACTERS
 from ..openai_errors import OpenAIErrors
 from ..request import GenerateRequest, request_of
-from ..schema import Schema, field_error
+from ..schema import Schema
 
 _TEXT = {"minLength": 1, "maxLength": MAX_PROMPT_CHARACTERS}
 _IDS = {"minItems": 1, "maxItems": MAX_PROMPT_CHARACTERS}
@@ -37,6 +37,8 @@ SCHEMA = Schema(
                 "type": ["integer", "string", "array"],
                 "items": TOKEN_ID,
             },
+            "anyOf": [{"items": {"not": {"type": ["string", "array"]}}}, {"maxItems": 1}],
+            "x-messages": {"anyOf": "must be one prompt: a text or an array of token ids"},
             "description": "the text to continue, or its token ids; either may stand alone in an array",
         },
         "allow_special": ALLOW_SPECIAL,
@@ -152,13 +154,9 @@ class CompletionsHandler(OpenAIErrors, GenerationHandler):
 
 def _one_prompt(prompt: str | list[Any]) -> str | list[int]:
     """A text, or ids, out of the four forms in which OpenAI's API takes them."""
-    if isinstance(prompt, list) and len(prompt) == 1 and isinstance(prompt[0], (str, list)):
+    if isinstance(prompt, list) and isinstance(prompt[0], (str, list)):
         prompt = prompt[0]
-    if isinstance(prompt, str):
-        return prompt
-    if any(isinstance(token, (str, list)) for token in prompt):
-        raise field_error("/prompt", "unsupported", "must be one prompt: a text or an array of token ids")
-    return [int(token) for token in prompt]
+    return prompt if isinstance(prompt, str) else [int(token) for token in prompt]
 
 
 def _finish_reason(answer: Answer) -> str:

@@ -81,6 +81,25 @@ def test_an_unknown_model_is_described(real, document):
     assert_described(document, "/v1/models/{name}", "GET", real.get("/v1/models/other"))
 
 
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.method} {route.path}")
+def test_every_route_tells_its_methods(real, route):
+    path = route.path.format(name="tiny")
+    answer = real.request("OPTIONS", path)
+    assert answer.status == 204
+    assert route.method in answer.headers["Allow"].split(", ")
+    refused = real.request("PATCH", path)
+    assert (refused.status, refused.headers["Allow"]) == (405, answer.headers["Allow"])
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.method} {route.path}")
+def test_null_is_described_where_it_stands_for_the_default(real, route):
+    for body in BODIES.get(route.path, [])[:1]:
+        optional = set(route.body.properties) - set(route.body.document["required"])
+        nulls = {**body, **dict.fromkeys(optional)}
+        jsonschema.Draft202012Validator(route.body.document).validate(nulls)
+        assert real.request(route.method, route.path, json.dumps(nulls).encode()).status == 200
+
+
 @pytest.mark.parametrize("path", [route.path for route in ROUTES if route.body is not None])
 def test_bodies_are_described_by_the_schema_that_checks_them(document, path):
     (schema,) = [route.body.document for route in ROUTES if route.path == path]
