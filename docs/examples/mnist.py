@@ -1,4 +1,4 @@
-"""Trains a small network to read handwritten digits.
+"""Trains a small network to read handwritten digits, or to tell clothes apart.
 
     python docs/examples/mnist.py IMAGES LABELS [--epochs N] [--seed N]
 
@@ -26,7 +26,7 @@ def load(images_path, labels_path):
 
 
 def accuracy(network, pixels, labels):
-    """The share of images whose likeliest digit is the right one."""
+    """The share of images whose likeliest label is the right one."""
     with kael.no_grad():
         return (network(pixels).argmax(1) == labels).float().mean().item()
 

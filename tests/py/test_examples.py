@@ -15,6 +15,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 MNIST_SCRIPT = ROOT / "docs" / "examples" / "mnist.py"
 MNIST = ROOT.parent / "shared" / "data" / "mnist"
+FASHION_MNIST = Path("/usr/share/datasets/fashion-mnist")
 
 
 def write_digits(folder, count):
@@ -55,9 +56,21 @@ def test_the_mnist_example_names_what_is_wrong(tmp_path):
     assert "expected 0x00000803, an IDX file of images" in done.stderr
 
 
+def train_on_test_images(folder, *options):
+    example = runpy.run_path(str(MNIST_SCRIPT))
+    files = [str(folder / f"t10k-{kind}-ubyte.gz") for kind in ("images-idx3", "labels-idx1")]
+    return example["main"]([*files, *options])
+
+
 @pytest.mark.skipif(not MNIST.is_dir(), reason=f"MNIST is not there ({MNIST})")
 def test_the_mnist_example_reads_digits(capsys):
-    example = runpy.run_path(str(MNIST_SCRIPT))
-    files = [str(MNIST / f"t10k-{kind}-ubyte.gz") for kind in ("images-idx3", "labels-idx1")]
-    assert example["main"](files) >= 0.94
+    assert train_on_test_images(MNIST) >= 0.94
     assert capsys.readouterr().out.count("epoch") == 10
+
+
+@pytest.mark.skipif(
+    not FASHION_MNIST.is_dir(),
+    reason=f"Debian's package dataset-fashion-mnist is not there ({FASHION_MNIST})",
+)
+def test_the_mnist_example_tells_clothes_apart():
+    assert train_on_test_images(FASHION_MNIST, "--epochs", "4") >= 0.8
