@@ -686,6 +686,19 @@ def test_ctrl_c_ends_it_after_the_step_and_resume_goes_on(quick, tmp_path):
     assert Session.resume(tmp_path / "x").steps_done == steps >= 4
 
 
+def test_a_killed_training_is_resumed_to_the_model_of_one_that_was_not(quick, tmp_path):
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    run("train", "--to", whole, *quick, "--dropout", 0.1)
+    process = start("train", "--to", killed, *quick, "--dropout", 0.1)
+    for line in process.stdout:
+        if line.startswith("step 2 "):
+            break
+    process.kill()
+    process.communicate(timeout=60)
+    run("train", "--resume", killed)
+    assert written(whole) == written(killed)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

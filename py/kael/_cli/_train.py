@@ -2,7 +2,7 @@
 
 --to is a folder for the model: the one with the lowest loss on the validation text, which every other command
 and the server read with --data. What a training needs to go on lies in it as well: Ctrl-C ends it after the
-step at hand, and --resume goes on, with the same result as if it had never stopped.
+batch at hand, and --resume goes on, with the same result as if it had never stopped.
 """
 
 from __future__ import annotations
@@ -97,9 +97,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="of the weights that are written (default: float32)",
     )
     steps = parser.add_argument_group("the steps")
-    fine_tuning = {
+    exceptions = {
         "learning-rate": f", with --from {_FINE_TUNING_RATE:g}",
         "context": ", with --from at most the positions of its model",
+        "warmup-steps": ", at most a tenth of the steps",
     }
     for name, kind, what in (
         ("steps", whole(1, _MOST), "how many"),
@@ -114,11 +115,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("evaluate-every", whole(1, _MOST), "steps between two looks at the validation text"),
         ("evaluation-windows", whole(1, _MOST), "windows of it that are looked at"),
         ("patience", whole(0, _MOST), "end after as many looks without improvement; 0: do not"),
-        ("seed", whole(0, 2**64 - 1), "of new weights and of the order of the text"),
+        ("seed", whole(0, 2**64 - 1), "of new weights, of the order of the text and of dropout"),
     ):
         default = _DEFAULTS[name.replace("-", "_")]
         metavar = "N" if isinstance(default, int) else "X"
-        extra = fine_tuning.get(name, "")
+        extra = exceptions.get(name, "")
         steps.add_argument(
             f"--{name}", metavar=metavar, type=kind, help=f"{what} (default: {default:g}{extra})"
         )

@@ -29,7 +29,7 @@ class Options:
     evaluate_every: int = 100  #: steps between two looks at the validation text
     evaluation_windows: int = 64  #: of the validation text, always the same
     patience: int = 0  #: looks without improvement after which it ends; 0: it does not
-    seed: int = 0  #: of the weights and of the order of the text
+    seed: int = 0  #: of the weights, of the order of the text and of dropout
 
     def __post_init__(self) -> None:
         for name, low in (
