@@ -14,10 +14,15 @@ namespace {
 
 constexpr std::int64_t kBlock = 16; // logits looked at together, so that compilers use vectors
 
-// Candidates that are sorted before it is known how many a nucleus has, and how many times more
-// each time they were not enough.
-constexpr std::int64_t kFirstCandidates = 256;
-constexpr std::int64_t kMoreCandidates = 16;
+// A nucleus is found by sorting logits into buckets by their distance from the largest, in so many
+// a unit of the exponent. What is further away, at a weight of e^-40 each, shares the last bucket.
+constexpr double kBucketsPerUnit = 64;
+constexpr std::size_t kBuckets = 40 * static_cast<std::size_t>(kBucketsPerUnit) + 1;
+
+std::size_t bucket_of(double below_largest) {
+    return static_cast<std::size_t>(
+        std::min(below_largest * kBucketsPerUnit, static_cast<double>(kBuckets - 1)));
+}
 
 std::int64_t first_equal(const float* logits, float value, std::int64_t count) {
     std::int64_t id = 0;
@@ -96,71 +101,83 @@ std::int64_t Sampler::pick(const float* logits, std::int64_t count, const Sampli
     }
     const SoftmaxWeight weight(largest, options.temperature);
     const bool has_top_k = options.top_k > 0 && options.top_k < count;
-    if (!has_top_k && options.top_p == 1 && options.min_p == 0) {
-        weight.fill(logits, count, weights_);
-        return static_cast<std::int64_t>(cut(weights_, draw));
-    }
-    filter(logits, count, options, weight);
-    std::sort(candidates_.begin(), candidates_.end(), has_lower_id);
-    weights_.clear();
-    for (const Candidate& candidate : candidates_) {
-        weights_.push_back(weight(candidate.logit));
-    }
-    return candidates_[cut(weights_, draw)].id;
+    return has_top_k ? pick_of_top(logits, count, options, weight, draw)
+                     : pick_of_all(logits, count, options, weight, draw);
 }
 
-// Fills candidates_ with what top_k, top_p and min_p leave.
-void Sampler::filter(const float* logits, std::int64_t count, const SamplingOptions& options,
-                     const SoftmaxWeight& weight) {
-    const std::int64_t top_k = options.top_k == 0 ? count : std::min(options.top_k, count);
+// What the filters drop gets the weight 0.
+std::int64_t Sampler::pick_of_all(const float* logits, std::int64_t count,
+                                  const SamplingOptions& options, const SoftmaxWeight& weight,
+                                  double draw) {
+    weight.fill(logits, count, weights_);
     if (options.top_p < 1) {
-        select_nucleus(logits, count, top_k, options.top_p, weight);
-    } else {
-        select_top(logits, count, top_k, candidates_);
+        keep_nucleus(logits, options.top_p, weight);
     }
+    // Of probabilities, only their ratio to the largest counts, which is the weight.
     if (options.min_p > 0) {
-        // Of probabilities, only their ratio to the largest counts, which is the weight.
-        std::erase_if(candidates_, [&](const Candidate& candidate) {
-            return weight(candidate.logit) < options.min_p;
-        });
+        for (double& each : weights_) {
+            each = each < options.min_p ? 0.0 : each;
+        }
+    }
+    return static_cast<std::int64_t>(cut(weights_, draw));
+}
+
+// Of all, the fewest that rank first and have at least top_p of the weight together. Whole buckets
+// first, in order; only the one in which top_p is reached needs to be sorted.
+void Sampler::keep_nucleus(const float* logits, double top_p, const SoftmaxWeight& weight) {
+    bucket_weights_.assign(kBuckets, 0.0);
+    for (std::size_t id = 0; id < weights_.size(); ++id) {
+        bucket_weights_[bucket_of(weight.below_largest(logits[id]))] += weights_[id];
+    }
+    const double target = top_p * sum_of(bucket_weights_);
+    double sum = 0;
+    std::size_t edge = 0;
+    while (edge + 1 < kBuckets && sum + bucket_weights_[edge] < target) {
+        sum += bucket_weights_[edge++];
+    }
+    candidates_.clear();
+    for (std::size_t id = 0; id < weights_.size(); ++id) {
+        const std::size_t bucket = bucket_of(weight.below_largest(logits[id]));
+        if (bucket == edge) {
+            candidates_.push_back({logits[id], static_cast<std::int64_t>(id)});
+        } else if (bucket > edge) {
+            weights_[id] = 0;
+        }
+    }
+    std::sort(candidates_.begin(), candidates_.end(), ranks_before);
+    bool is_complete = false;
+    for (const Candidate& candidate : candidates_) {
+        double& each = weights_[static_cast<std::size_t>(candidate.id)];
+        sum += each;
+        each = is_complete ? 0.0 : each;
+        is_complete = is_complete || sum >= target;
     }
 }
 
-// Of the top_k, the fewest that rank first and have at least top_p of their weight together.
-void Sampler::select_nucleus(const float* logits, std::int64_t count, std::int64_t top_k,
-                             double top_p, const SoftmaxWeight& weight) {
-    if (top_k < count) {
-        select_top(logits, count, top_k, candidates_);
+std::int64_t Sampler::pick_of_top(const float* logits, std::int64_t count,
+                                  const SamplingOptions& options, const SoftmaxWeight& weight,
+                                  double draw) {
+    select_top(logits, count, options.top_k, candidates_);
+    if (options.top_p < 1) {
         std::sort(candidates_.begin(), candidates_.end(), ranks_before);
         double total = 0;
         for (const Candidate& candidate : candidates_) {
             total += weight(candidate.logit);
         }
-        static_cast<void>(cut_nucleus(top_p * total, weight));
-        return;
+        double sum = 0;
+        std::size_t kept = 0;
+        do {
+            sum += weight(candidates_[kept++].logit);
+        } while (kept < candidates_.size() && sum < options.top_p * total);
+        candidates_.resize(kept);
     }
-    weight.fill(logits, count, weights_);
-    const double target = top_p * sum_of(weights_);
-    std::int64_t wanted = kFirstCandidates;
-    do {
-        select_top(logits, count, wanted, candidates_);
-        std::sort(candidates_.begin(), candidates_.end(), ranks_before);
-        wanted *= kMoreCandidates;
-    } while (!cut_nucleus(target, weight) && static_cast<std::int64_t>(candidates_.size()) < count);
-}
-
-// Cuts candidates_, which stand in order of rank, behind the first whose weight and that of all
-// before it reach `target`. False, and nothing is cut, when all of them do not.
-bool Sampler::cut_nucleus(double target, const SoftmaxWeight& weight) {
-    double sum = 0;
-    for (std::size_t index = 0; index < candidates_.size(); ++index) {
-        sum += weight(candidates_[index].logit);
-        if (sum >= target) {
-            candidates_.resize(index + 1);
-            return true;
-        }
+    std::sort(candidates_.begin(), candidates_.end(), has_lower_id);
+    weights_.clear();
+    for (const Candidate& candidate : candidates_) {
+        const double each = weight(candidate.logit);
+        weights_.push_back(each < options.min_p ? 0.0 : each);
     }
-    return false;
+    return candidates_[cut(weights_, draw)].id;
 }
 
 std::int64_t sample_next(const float* logits, std::int64_t count, const SamplingOptions& options,

@@ -22,14 +22,17 @@ public:
                                     const SamplingOptions& options, double draw);
 
 private:
-    void filter(const float* logits, std::int64_t count, const SamplingOptions& options,
-                const SoftmaxWeight& weight);
-    void select_nucleus(const float* logits, std::int64_t count, std::int64_t top_k, double top_p,
-                        const SoftmaxWeight& weight);
-    [[nodiscard]] bool cut_nucleus(double target, const SoftmaxWeight& weight);
+    [[nodiscard]] std::int64_t pick_of_all(const float* logits, std::int64_t count,
+                                           const SamplingOptions& options,
+                                           const SoftmaxWeight& weight, double draw);
+    [[nodiscard]] std::int64_t pick_of_top(const float* logits, std::int64_t count,
+                                           const SamplingOptions& options,
+                                           const SoftmaxWeight& weight, double draw);
+    void keep_nucleus(const float* logits, double top_p, const SoftmaxWeight& weight);
 
-    Candidates candidates_; // what is left to choose from
-    std::vector<double> weights_;
+    std::vector<double> weights_; // of all logits, or of candidates_
+    Candidates candidates_;
+    std::vector<double> bucket_weights_;
 };
 
 } // namespace kael::gpt

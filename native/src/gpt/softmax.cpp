@@ -49,9 +49,7 @@ double exponential(double x) {
 }
 
 double weight(float logit, float largest, double inverse_temperature) {
-    const float finite = logit < kLargest ? logit : kLargest;
-    const double below = static_cast<double>(finite) - static_cast<double>(largest);
-    return exponential(below * inverse_temperature);
+    return exponential(softmax_exponent(logit, largest, inverse_temperature));
 }
 
 } // namespace
