@@ -120,7 +120,7 @@ private:
         if (arrived == arrived_.end()) {
             return {};
         }
-        Tensor gradient = std::move(arrived->second.total);
+        Tensor gradient = std::move(arrived->second);
         arrived_.erase(arrived);
         for (const auto& [number, hook] : GradientHooks(node.hooks())) { // which hooks may change
             const Tensor replaced = hook(gradient);
@@ -197,14 +197,13 @@ private:
     }
 
     void receive(const Node& node, const Tensor& gradient) {
-        Arrived& arrived = arrived_[&node];
-        if (!arrived.total.defined()) {
-            arrived.total = gradient;
-        } else if (arrived.is_own && !grad_enabled()) {
-            add_(arrived.total, gradient);
+        Tensor& total = arrived_[&node];
+        if (!total.defined()) {
+            total = gradient;
+        } else if (total.is_sole_owner() && !grad_enabled()) {
+            add_(total, gradient);
         } else {
-            arrived.total = arrived.total + gradient;
-            arrived.is_own = true;
+            total = total + gradient;
         }
     }
 
@@ -231,15 +230,10 @@ private:
         }
     }
 
-    struct Arrived {
-        Tensor total;
-        bool is_own = false; // nobody else holds it
-    };
-
     const std::vector<Edge>& roots_;
     const BackwardOptions options_;
-    std::unordered_map<Node*, std::size_t> waiting_; // gradients that have yet to come
-    std::unordered_map<const Node*, Arrived> arrived_;
+    std::unordered_map<Node*, std::size_t> waiting_;  // gradients that have yet to come
+    std::unordered_map<const Node*, Tensor> arrived_; // the sums of those that have
     std::priority_queue<Node*, std::vector<Node*>, LaterFirst> ready_;
     std::unordered_map<const Node*, Tensor> captured_;
     std::unordered_set<const Node*> passing_; // those below which something is captured

@@ -40,8 +40,12 @@ GradientList derivative(const Backward& context) {
     if (context.needs(1) && b.rank() <= 2) {
         // One product sums over the batch as well.
         const std::int64_t rows = element_count(Shape(a.shape().begin(), a.shape().end() - 1));
-        const Tensor whole = matmul(a.reshape({rows, a.size(-1)}).transpose(0, 1),
-                                    gradient.reshape({rows, gradient.size(-1)}));
+        const Tensor left = a.reshape({rows, a.size(-1)});
+        const Tensor right = gradient.reshape({rows, gradient.size(-1)});
+        // Laid out as b is, which is often the transpose of what the gradient is for.
+        const bool is_transpose = b.rank() == 2 && b.transpose(0, 1).is_contiguous();
+        const Tensor whole = is_transpose ? matmul(right.transpose(0, 1), left).transpose(0, 1)
+                                          : matmul(left.transpose(0, 1), right);
         gradients[1] = b.rank() == 1 ? whole.squeeze(-1) : whole;
     } else if (context.needs(1)) {
         gradients[1] = matmul(as_row(a).transpose(-2, -1), gradient);

@@ -1,11 +1,18 @@
 #include "kael/optim.h"
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <numeric>
 #include <string>
+#include <vector>
 
 #include "kael/error.h"
 #include "kael/operators.h"
 #include "kael/threads.h"
+
+#include "kernels/cpu/kernels.h"
+#include "tensor/reductions.h"
 
 namespace kael::optim {
 
@@ -48,6 +55,30 @@ void for_each_part(const Tensor& parameter, const Body& body) {
                      [&](std::int64_t begin, std::int64_t end) { body(zero, begin, end); });
     };
     parameter.dtype() == DType::float32 ? run(float{}) : run(double{});
+}
+
+// In blocks, so that it does not depend on the number of threads.
+template <typename T>
+double sum_of_squares_of(const Tensor& tensor) {
+    const T* const elements = tensor.data<T>();
+    const std::int64_t count = tensor.numel();
+    std::vector<double> sums(static_cast<std::size_t>((count + kGrain - 1) / kGrain));
+    parallel_for(0, std::ssize(sums), 1, [&](std::int64_t first, std::int64_t last) {
+        for (std::int64_t block = first; block < last; ++block) {
+            const std::int64_t begin = block * kGrain;
+            sums[static_cast<std::size_t>(block)] = reductions::sum_lanes<double>(
+                elements + begin, std::min(kGrain, count - begin),
+                [](T value) { return double{value} * double{value}; });
+        }
+    });
+    return std::accumulate(sums.begin(), sums.end(), 0.0);
+}
+
+double sum_of_squares(const Tensor& tensor) {
+    if (tensor.dtype() == DType::float32) {
+        return sum_of_squares_of<float>(tensor.contiguous());
+    }
+    return sum_of_squares_of<double>(tensor.to(DType::float64).contiguous());
 }
 
 void mark_written(const Tensor& tensor, std::string_view step) {
@@ -94,29 +125,46 @@ void adam_step(Tensor& parameter, const Tensor& gradient, Tensor& mean, Tensor& 
     const double count = static_cast<double>(step);
     const double mean_share = 1.0 - std::pow(options.beta_1, count);
     const double square_share = 1.0 - std::pow(options.beta_2, count);
-    for_each_part(parameter, [&](auto zero, std::int64_t begin, std::int64_t end) {
-        using T = decltype(zero);
-        T* const p = parameter.mutable_data<T>();
-        const T* const g = gradient.data<T>();
-        T* const m = mean.mutable_data<T>();
-        T* const s = square.mutable_data<T>();
-        const T keep_1 = static_cast<T>(options.beta_1);
-        const T take_1 = static_cast<T>(1.0 - options.beta_1);
-        const T keep_2 = static_cast<T>(options.beta_2);
-        const T take_2 = static_cast<T>(1.0 - options.beta_2);
-        const T root_share = static_cast<T>(std::sqrt(square_share));
-        const T epsilon = static_cast<T>(options.epsilon);
-        const T rate = static_cast<T>(options.learning_rate / mean_share);
-        const T decay = static_cast<T>(options.weight_decay);
-        const T shrunk = static_cast<T>(1.0 - options.learning_rate * options.weight_decay);
-        for (std::int64_t i = begin; i < end; ++i) {
-            const T change = options.decoupled_decay ? g[i] : g[i] + decay * p[i];
-            const T start = options.decoupled_decay ? p[i] * shrunk : p[i];
-            m[i] = keep_1 * m[i] + take_1 * change;
-            s[i] = keep_2 * s[i] + take_2 * change * change;
-            p[i] = start - rate * m[i] / (std::sqrt(s[i]) / root_share + epsilon);
-        }
-    });
+    // The correction of the square is drawn out of the root.
+    const double root_share = std::sqrt(square_share);
+    const double rate = options.learning_rate / mean_share * root_share;
+    const double epsilon = options.epsilon * root_share;
+    const double decay = options.decoupled_decay ? 0.0 : options.weight_decay;
+    const double kept =
+        options.decoupled_decay ? 1.0 - options.learning_rate * options.weight_decay : 1.0;
+    if (parameter.dtype() == DType::float32) {
+        const kernels::AdamFactors factors = {
+            static_cast<float>(decay),
+            static_cast<float>(options.beta_1),
+            static_cast<float>(1.0 - options.beta_1),
+            static_cast<float>(options.beta_2),
+            static_cast<float>(1.0 - options.beta_2),
+            static_cast<float>(kept),
+            static_cast<float>(rate),
+            static_cast<float>(epsilon),
+        };
+        float* const p = parameter.mutable_data<float>();
+        const float* const g = gradient.data<float>();
+        float* const m = mean.mutable_data<float>();
+        float* const s = square.mutable_data<float>();
+        parallel_for(0, parameter.numel(), kGrain, [&](std::int64_t begin, std::int64_t end) {
+            kernels::cpu_kernels().adam(p + begin, g + begin, m + begin, s + begin, end - begin,
+                                        factors);
+        });
+    } else {
+        double* const p = parameter.mutable_data<double>();
+        const double* const g = gradient.data<double>();
+        double* const m = mean.mutable_data<double>();
+        double* const s = square.mutable_data<double>();
+        parallel_for(0, parameter.numel(), kGrain, [&](std::int64_t begin, std::int64_t end) {
+            for (std::int64_t i = begin; i < end; ++i) {
+                const double change = g[i] + decay * p[i];
+                m[i] = options.beta_1 * m[i] + (1.0 - options.beta_1) * change;
+                s[i] = options.beta_2 * s[i] + (1.0 - options.beta_2) * change * change;
+                p[i] = kept * p[i] - rate * m[i] / (std::sqrt(s[i]) + epsilon);
+            }
+        });
+    }
     mark_written(parameter, "adam_step");
 }
 
@@ -126,8 +174,7 @@ double clip_grad_norm(const std::vector<Tensor>& gradients, double max_norm) {
     const NoGrad guard;
     double squares = 0.0;
     for (const Tensor& gradient : gradients) {
-        const Tensor part = norm(gradient.to(DType::float64));
-        squares += *part.data<double>() * *part.data<double>();
+        squares += sum_of_squares(gradient);
     }
     const double total = std::sqrt(squares);
     if (std::isfinite(total) && total > max_norm) {

@@ -1,4 +1,4 @@
-// Activations, sums and layer norm.
+// Activations, sums, layer norm and Adam.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -228,6 +228,36 @@ TEST_P(Elementwise, LayerNormAgreesWithDouble) {
     for (std::int64_t i = 0; i < 768; ++i) {
         EXPECT_NEAR(static_cast<double>(y[static_cast<std::size_t>(i)]),
                     (static_cast<double>((*x)[i]) - mean) / std::sqrt(variance + 1e-5), 1e-6);
+    }
+}
+
+TEST_P(Elementwise, AdamIsItsFormulaToTheBit) {
+    const AdamFactors factors = {0.01f, 0.9f, 0.1f, 0.999f, 0.001f, 0.9999f, 3e-4f, 1e-8f};
+    for (std::int64_t n = 0; n <= 40; ++n) {
+        const auto parameter = random(n);
+        const auto gradient = random(n);
+        const auto mean = random(n);
+        const auto square = random(n);
+        std::vector<float> expected[3];
+        for (std::int64_t i = 0; i < n; ++i) {
+            (*square)[i] = std::abs((*square)[i]);
+            const float before = (*parameter)[i];
+            const float change = arithmetic().fused(factors.decay, before, (*gradient)[i]);
+            const float kept_mean = factors.keep_mean * (*mean)[i];
+            const float kept_square = factors.keep_square * (*square)[i];
+            const float m = arithmetic().fused(factors.take_mean, change, kept_mean);
+            const float s = arithmetic().fused(factors.take_square * change, change, kept_square);
+            const float quotient = m / (std::sqrt(s) + factors.epsilon);
+            expected[0].push_back(
+                arithmetic().fused(-factors.rate, quotient, factors.kept * before));
+            expected[1].push_back(m);
+            expected[2].push_back(s);
+        }
+        kernels().adam(parameter->data(), gradient->data(), mean->data(), square->data(), n,
+                       factors);
+        ASSERT_TRUE(same_bits(parameter->data(), expected[0].data(), n));
+        ASSERT_TRUE(same_bits(mean->data(), expected[1].data(), n));
+        ASSERT_TRUE(same_bits(square->data(), expected[2].data(), n));
     }
 }
 

@@ -33,6 +33,22 @@ struct Matrix {
     std::int64_t column_stride;
 };
 
+// What a step of Adam multiplies by. For each element, in multiply-adds of the last factor written:
+//   change = gradient + decay * parameter
+//   mean = (keep_mean * mean) + take_mean * change
+//   square = (keep_square * square) + (take_square * change) * change
+//   parameter = (kept * parameter) + (-rate) * (mean / (sqrt(square) + epsilon))
+struct AdamFactors {
+    float decay;
+    float keep_mean;
+    float take_mean;
+    float keep_square;
+    float take_square;
+    float kept;
+    float rate;
+    float epsilon;
+};
+
 struct CpuKernels {
     const char* name; // "x86-64-v4", "x86-64-v3", "baseline"
 
@@ -81,6 +97,9 @@ struct CpuKernels {
     void (*gelu_tanh_gradient)(const float* gradient, const float* x, std::int64_t n, float* out);
     // y += x
     void (*add)(float* y, const float* x, std::int64_t n);
+    // One step of Adam over n elements; see AdamFactors.
+    void (*adam)(float* parameter, const float* gradient, float* mean, float* square,
+                 std::int64_t n, const AdamFactors& factors);
     // y = (a + b) + bias; bias may be null. Adds the halves of a one-row linear.
     void (*add_halves)(const float* a, const float* b, const float* bias, std::int64_t n, float* y);
 

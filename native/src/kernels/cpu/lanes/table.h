@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/cpu/kernels.h"
+#include "kernels/cpu/lanes/adam.h"
 #include "kernels/cpu/lanes/attention.h"
 #include "kernels/cpu/lanes/exponential.h"
 #include "kernels/cpu/lanes/few_rows.h"
@@ -29,6 +30,7 @@ constexpr CpuKernels make_table(const char* name) {
         .relu = relu,
         .gelu_tanh_gradient = gelu_tanh_gradient,
         .add = add,
+        .adam = adam,
         .add_halves = add_halves,
         .store_key = store_key,
         .attention_scores = attention_scores,

@@ -10,6 +10,8 @@
 #include <immintrin.h>
 #elif defined(__ARM_NEON)
 #include <arm_neon.h>
+#elif defined(__SSE2__)
+#include <emmintrin.h>
 #endif
 
 #include "kernels/cpu/kernels.h"
@@ -138,6 +140,25 @@ inline void store_first(float* p, Vector v, Index count) {
 }
 
 #endif
+
+// Correctly rounded, as the division of vectors is.
+inline Vector square_root(Vector v) {
+#if defined(__AVX512F__)
+    return _mm512_maskz_sqrt_ps(0xffff, v); // without a mask gcc's own header warns
+#elif defined(__AVX2__) && defined(__FMA__)
+    return _mm256_sqrt_ps(v);
+#elif defined(__SSE2__)
+    return _mm_sqrt_ps(v);
+#elif defined(__ARM_NEON) && defined(__aarch64__)
+    return vsqrtq_f32(v);
+#else
+    Vector result;
+    for (int i = 0; i < kWidth; ++i) {
+        result[i] = __builtin_sqrtf(v[i]);
+    }
+    return result;
+#endif
+}
 
 inline Vector absolute(Vector v) {
     return as_float(as_int(v) & 0x7fffffff);
