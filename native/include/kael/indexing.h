@@ -24,6 +24,9 @@ namespace kael::forward {
 // have one dtype, and the shapes of index_select's argument and result.
 [[nodiscard]] Tensor index_add(const Tensor& x, int dimension, const Tensor& index,
                                const Tensor& source);
+// The same with zeros of `shape` for x, for arguments that fit, as those of a gradient do.
+[[nodiscard]] Tensor index_sum(const Shape& shape, int dimension, const Tensor& index,
+                               const Tensor& source);
 
 // In the shape of `index`: the element of x that has the same indices but, in `dimension`, the one
 // that `index` holds. x has as many dimensions as `index`, and all but that one at least as large.

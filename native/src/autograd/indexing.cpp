@@ -101,8 +101,13 @@ Tensor index_select(const Tensor& x, int dimension, const Tensor& index) {
         autograd::record("IndexSelectBackward", result, {x}, {index},
                          [dimension, shape = x.shape()](const Backward& context) {
                              const Tensor& gradient = context.gradient();
+                             const Tensor& places = context.saved(0);
+                             if (!grad_enabled()) {
+                                 return GradientList{
+                                     forward::index_sum(shape, dimension, places, gradient)};
+                             }
                              return GradientList{index_add(Tensor::zeros(shape, gradient.dtype()),
-                                                           dimension, context.saved(0), gradient)};
+                                                           dimension, places, gradient)};
                          });
     }
     return result;

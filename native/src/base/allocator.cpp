@@ -27,7 +27,7 @@ namespace {
 constexpr std::int64_t kAddressSpace = std::int64_t{1} << 47;
 
 // What a process may keep beyond the most that its tensors have held.
-constexpr std::int64_t kProcessCacheLimit = std::int64_t{512} << 20;
+constexpr std::int64_t kProcessCacheLimit = std::int64_t{128} << 20;
 
 // `bytes` is a size class, and from kHugePage on those are multiples of every system's pages.
 std::byte* map_aligned(std::int64_t bytes) noexcept {
@@ -88,7 +88,7 @@ CachingAllocator::SizeClass CachingAllocator::size_class(std::int64_t bytes) {
         const std::uint64_t units = last / kAlignment + 1;
         return {static_cast<int>(units - 1), static_cast<std::int64_t>(units * kAlignment)};
     }
-    // Steps of an eighth of the power of two below.
+    // Steps of so many parts of the power of two below.
     const int doubling = static_cast<int>(std::bit_width(last / kSmall)) - 1;
     const std::uint64_t step = std::uint64_t{kAlignment} << doubling;
     const std::uint64_t units = last / step + 1; // kClassesPerDoubling + 1 to twice that

@@ -61,8 +61,8 @@ public:
 private:
     struct FreeBlock;
 
-    // Eight classes for each power of two, so at most an eighth of a block is unused.
-    static constexpr int kClassesPerDoubling = 8;
+    // So that at most 1 / 32 of a block is unused.
+    static constexpr int kClassesPerDoubling = 32;
     static constexpr int kClasses = 48 * kClassesPerDoubling;
     struct SizeClass {
         int index;

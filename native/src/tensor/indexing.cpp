@@ -236,26 +236,19 @@ Tensor index_select(const Tensor& x, int dimension, const Tensor& index) {
     return result;
 }
 
-Tensor index_add(const Tensor& x, int dimension, const Tensor& index, const Tensor& source) {
-    dimension = wrap_dimension(x, dimension, "index_add");
-    check_index("index_add", index);
-    KAEL_CHECK(index.rank() == 1 && x.rank() > 0,
-               "index_add: an index of shape " << to_string(index.shape())
-                                               << " for a tensor of shape " << to_string(x.shape())
-                                               << ", expected one dimension, and one or more");
-    Shape shape = x.shape();
-    shape[static_cast<std::size_t>(dimension)] = index.numel();
-    check_source("index_add", x, source, shape);
-    const Slices slices(x.shape(), dimension);
+namespace {
+
+// Adds the slices of `source` to those of `total`, which is contiguous and of a sum_type. `index`
+// has been checked.
+void add_slices(const Tensor& total, int dimension, const Tensor& index, const Tensor& source) {
+    const Slices slices(total.shape(), dimension);
     const Tensor indices = checked_indices("index_add", index, slices.size, dimension);
     const std::int64_t* const places = indices.data<std::int64_t>();
-    const DType compute = sum_type(x.dtype());
-    const Tensor result = copy_as(x, compute);
-    const Tensor added = contiguous(to(source, compute));
-    with_sum_type(compute, [&](auto zero) {
+    const Tensor added = contiguous(to(source, total.dtype()));
+    with_sum_type(total.dtype(), [&](auto zero) {
         using T = decltype(zero);
         const T* const from = reinterpret_cast<const T*>(added.data_ptr_raw());
-        T* const to = reinterpret_cast<T*>(result.storage()->data());
+        T* const to = reinterpret_cast<T*>(total.storage()->data());
         // Threads share the elements of a slice: each adds all that comes to its own, in order.
         parallel_for(0, slices.outer == 0 ? 0 : slices.inner,
                      kGrain / std::max<std::int64_t>(slices.outer * index.numel(), 1) + 1,
@@ -271,7 +264,29 @@ Tensor index_add(const Tensor& x, int dimension, const Tensor& index, const Tens
                          }
                      });
     });
+}
+
+} // namespace
+
+Tensor index_add(const Tensor& x, int dimension, const Tensor& index, const Tensor& source) {
+    dimension = wrap_dimension(x, dimension, "index_add");
+    check_index("index_add", index);
+    KAEL_CHECK(index.rank() == 1 && x.rank() > 0,
+               "index_add: an index of shape " << to_string(index.shape())
+                                               << " for a tensor of shape " << to_string(x.shape())
+                                               << ", expected one dimension, and one or more");
+    Shape shape = x.shape();
+    shape[static_cast<std::size_t>(dimension)] = index.numel();
+    check_source("index_add", x, source, shape);
+    const Tensor result = copy_as(x, sum_type(x.dtype()));
+    add_slices(result, dimension, index, source);
     return to(result, x.dtype());
+}
+
+Tensor index_sum(const Shape& shape, int dimension, const Tensor& index, const Tensor& source) {
+    const Tensor result = Tensor::zeros(shape, sum_type(source.dtype()));
+    add_slices(result, wrap_dimension(result, dimension, "index_add"), index, source);
+    return to(result, source.dtype());
 }
 
 Tensor gather(const Tensor& x, int dimension, const Tensor& index) {
