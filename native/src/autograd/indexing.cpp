@@ -98,17 +98,17 @@ Tensor cat(const std::vector<Tensor>& tensors, int dimension) {
 Tensor index_select(const Tensor& x, int dimension, const Tensor& index) {
     Tensor result = without_recording([&] { return forward::index_select(x, dimension, index); });
     if (is_recorded(result, {x})) {
-        autograd::record("IndexSelectBackward", result, {x}, {index},
-                         [dimension, shape = x.shape()](const Backward& context) {
-                             const Tensor& gradient = context.gradient();
-                             const Tensor& places = context.saved(0);
-                             if (!grad_enabled()) {
-                                 return GradientList{
-                                     forward::index_sum(shape, dimension, places, gradient)};
-                             }
-                             return GradientList{index_add(Tensor::zeros(shape, gradient.dtype()),
-                                                           dimension, places, gradient)};
-                         });
+        autograd::record(
+            "IndexSelectBackward", result, {x}, {index},
+            [dimension, shape = x.shape()](const Backward& context) {
+                const Tensor& gradient = context.gradient();
+                const Tensor& places = context.saved(0);
+                if (!grad_enabled()) {
+                    return GradientList{forward::index_sum(shape, dimension, places, gradient)};
+                }
+                return GradientList{
+                    index_add(Tensor::zeros(shape, gradient.dtype()), dimension, places, gradient)};
+            });
     }
     return result;
 }
