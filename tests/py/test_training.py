@@ -750,17 +750,24 @@ def test_a_package_that_is_missing_is_named_with_its_extra(books, monkeypatch, p
         use(books)
 
 
-def test_what_needs_too_much_memory_says_what_needs_less(monkeypatch, books, tmp_path):
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (kael.Error("no memory for 1 bytes", kael.ErrorCode.OUT_OF_MEMORY), "no memory for 1 bytes"),
+        (MemoryError(), "no memory"),
+    ],
+)
+def test_what_needs_too_much_memory_says_what_needs_less(monkeypatch, books, tmp_path, error, message):
     pytest.importorskip("tqdm", reason="the package tqdm, which shows the progress, is not installed")
 
     def step(*_):
-        raise kael.Error("no memory for 1 bytes", kael.ErrorCode.OUT_OF_MEMORY)
+        raise error
 
     monkeypatch.setattr(Trainer, "step", step)
     parser = argparse.ArgumentParser()
     _train.add_arguments(parser)
     arguments = ["--to", str(tmp_path / "x"), "--text", str(books / "text.txt"), "--context", "8"]
-    with pytest.raises(kael.Error, match="no memory for 1 bytes: a smaller --batch-size"):
+    with pytest.raises(kael.Error, match=f"{message}: a smaller --batch-size"):
         _train.run(parser.parse_args(arguments))
 
 
@@ -822,6 +829,21 @@ def test_files_that_cannot_be_read_or_written_are_named(books, tmp_path):
     (tmp_path / "metrics").write_text('{"step": 1}\nnothing\n{"step": 2}\n')
     with pytest.raises(kael.Error, match=r"line 2 of .*metrics is no metrics of a training"):
         training.read_metrics(tmp_path / "metrics")
+
+
+def test_a_training_without_the_package_that_draws_says_so_and_succeeds(books, tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    _train._draw_losses(new_session(books, tmp_path))
+    assert "no picture of the losses: drawing needs the package matplotlib" in capsys.readouterr().err
+
+
+def test_a_training_goes_on_with_a_tokenizer_that_is_there(quick, books, tmp_path):
+    arguments = [*quick[:2], *quick[4:], "--tokenizer", books]
+    run("train", "--to", tmp_path / "x", *arguments)
+    for name in ("vocab.json", "merges.txt"):
+        assert (tmp_path / "x" / name).read_bytes() == (books / name).read_bytes()
+    refused = run("train", "--to", tmp_path / "y", *arguments, "--vocab-size", 300, code=1)
+    assert "--vocab-size cannot go with --tokenizer, which has its own" in refused
 
 
 def test_a_picture_that_cannot_be_written_is_named(tmp_path):
