@@ -37,3 +37,8 @@ def test_each_way_to_leave_is_measured(tmp_path):
     result = run("cancellation", "--rounds", 1, "--data", folder)
     assert "one token takes" in result.stdout
     assert len(re.findall(r"^\| .* \| (?:tokens|the prompt) \|", result.stdout, re.MULTILINE)) == 26
+
+
+def test_the_costs_of_serving_are_measured(tmp_path):
+    result = run("serving", "--rounds", 2, "--tokens", 4, "--data", server_checkpoint.write(tmp_path))
+    assert len(re.findall(r"\(at most \d+%?\)$", result.stdout, re.MULTILINE)) == 3, result.stdout

@@ -59,6 +59,7 @@ def test_help_is_answered_before_anything_is_installed_or_built(checkout):
         ("serve", "--port"),
         ("bench", "--depths"),
         ("measure-cancellation", "--rounds"),
+        ("measure-serving", "--tokens"),
         ("stress-server", "--connections"),
         ("test", "--server"),
         ("verify", "tsan"),

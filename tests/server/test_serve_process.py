@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import errno
 import fcntl
 import http.client
@@ -471,6 +472,35 @@ def test_the_log_is_of_json_on_request_and_holds_nothing_of_a_bad_request(checkp
         assert [line["message"] for line in lines if line["logger"] == "tornado.general"]
         assert [line["status"] for line in lines if line.get("path") == "/generate"] == [200]
         assert "canary7391" not in server.stderr
+
+
+def test_nothing_listens_while_the_model_loads(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    loading, loaded = tmp_path / "loading", tmp_path / "loaded"
+    script = f"""
+import pathlib, sys, time
+import server.command
+from server import Generator, create_app
+from server.__main__ import main
+from server_fakes import Bytes, Echo
+def load(folder, device, settings):
+    pathlib.Path({str(loading)!r}).touch()
+    while not pathlib.Path({str(loaded)!r}).exists():
+        time.sleep(0.01)
+    return create_app(Generator(Echo(), Bytes()), settings)
+server.command.load_app = load
+sys.exit(main(["--data", ".", "--port", "{port}"]))
+"""
+    with concurrent.futures.ThreadPoolExecutor() as starting:
+        start = starting.submit(server_process.Process, "-c", script)
+        try:
+            wait_for(loading.exists)
+            assert not is_listening(port)
+        finally:
+            loaded.touch()
+        with start.result() as process:
+            assert process.get("/ready").status == 200
 
 
 def test_a_vocabulary_beyond_the_model_is_refused(capsys, tmp_path):

@@ -1,1 +1,1 @@
-"""Programs that measure a whole server: scripts/measure-cancellation, scripts/stress-server."""
+"""Programs that measure a whole server: scripts/measure-cancellation, measure-serving and stress-server."""
