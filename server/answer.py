@@ -42,7 +42,7 @@ class TextToken:
 
 
 @dataclass(frozen=True)
-class Piece:
+class Part:
     """A part of an answer's text."""
 
     text: str
@@ -63,7 +63,7 @@ class Answer:
         self._started = time.monotonic()
         self._stream = kael.TextStream(generator.tokenizer, request.stop)
         self._echo: str | None = None  # once it is in the text
-        self._unplaced: deque[TextToken] = deque()  # in no piece yet
+        self._unplaced: deque[TextToken] = deque()  # in no part yet
         self._last: int | None = None
         self._timed_out = False
         self.logprobs = self._room_for_logprobs()
@@ -76,24 +76,24 @@ class Answer:
         prompt_tokens = len(self._prompt) if request.echo else 0
         return kael.Logprobs(request.max_tokens, request.logprobs, prompt_tokens)
 
-    def feed(self, tokens: list[int]) -> list[Piece]:
-        """The pieces that are certain with some more tokens. Those behind a stop do not count."""
-        pieces = self._echo_pieces()
+    def feed(self, tokens: list[int]) -> list[Part]:
+        """The parts that are certain with some more tokens. Those behind a stop do not count."""
+        parts = self._echo_parts()
         for token in tokens:
             if not self.stopped:
-                pieces.append(self._piece_of(token))
-        return [piece for piece in pieces if piece.text or piece.tokens]
+                parts.append(self._part_of(token))
+        return [part for part in parts if part.text or part.tokens]
 
-    def end(self) -> list[Piece]:
-        """The pieces that are left when the generation has ended."""
-        pieces = self._echo_pieces()
+    def end(self) -> list[Part]:
+        """The parts that are left when the generation has ended."""
+        parts = self._echo_parts()
         text = self._stream.end()
         tokens = self._begun_tokens()
         if not self._stream.stopped:
             tokens += self._unplaced  # which stand for no text
             self._unplaced.clear()
-        pieces.append(Piece(text, tokens))
-        return [piece for piece in pieces if piece.text or piece.tokens]
+        parts.append(Part(text, tokens))
+        return [part for part in parts if part.text or part.tokens]
 
     @property
     def stopped(self) -> bool:
@@ -104,33 +104,33 @@ class Answer:
         """The request's time is over."""
         self._timed_out = True
 
-    def _piece_of(self, token: int) -> Piece:
+    def _part_of(self, token: int) -> Part:
         index, self._last = self.tokens, token
         self.tokens += 1
         if token in self._stop_tokens:  # which ends the generation and is no text
-            return Piece("", [])
+            return Part("", [])
         if self.logprobs is not None:
             offset = len(self._echo or "") + self._stream.known
             self._unplaced.append(TextToken(token, offset, self.logprobs.token(index)))
         text = self._stream.feed(token)
-        return Piece(text, self._begun_tokens())
+        return Part(text, self._begun_tokens())
 
     def _begun_tokens(self) -> list[TextToken]:
-        """The tokens that are in no piece yet and whose text begins in what has come out."""
+        """The tokens that are in no part yet and whose text begins in what has come out."""
         end = len(self._echo or "") + self._stream.released
         begun = []
         while self._unplaced and self._unplaced[0].offset < end:
             begun.append(self._unplaced.popleft())
         return begun
 
-    def _echo_pieces(self) -> list[Piece]:
+    def _echo_parts(self) -> list[Part]:
         """The prompt, the first time. Its log probabilities are there once the generation has a token."""
         if self._echo is not None or not self.request.echo:
             return []
         prompt = self.request.prompt
         if isinstance(prompt, str) and self.logprobs is None:
             self._echo = prompt
-            return [Piece(prompt, [])]
+            return [Part(prompt, [])]
         stream = kael.TextStream(self._generator.tokenizer)
         texts, tokens = [], []
         for index, token in enumerate(self._prompt):
@@ -139,7 +139,7 @@ class Answer:
             texts.append(stream.feed(token))
         texts.append(stream.end())
         self._echo = prompt if isinstance(prompt, str) else "".join(texts)
-        return [Piece(self._echo, tokens)]
+        return [Part(self._echo, tokens)]
 
     def _said_of_prompt(self, index: int) -> kael.TokenLogprob | None:
         if index == 0:

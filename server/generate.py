@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from tornado.iostream import StreamClosedError
 
 from . import errors
-from .answer import Answer, Piece
+from .answer import Answer, Part
 from .bodies import BodyHandler
 from .bridge import Bridge
 from .errors import ClientLeft, RequestError
@@ -44,12 +44,12 @@ class GenerationHandler(BodyHandler):
         """What the body asks for. Raises :class:`RequestError`."""
 
     @abstractmethod
-    def whole(self, pieces: list[Piece], answer: Answer, bridge: Bridge) -> dict[str, Any]:
+    def whole(self, parts: list[Part], answer: Answer, bridge: Bridge) -> dict[str, Any]:
         """The plain answer."""
 
     @abstractmethod
-    def event(self, piece: Piece, answer: Answer) -> dict[str, Any]:
-        """The event for a piece of text."""
+    def event(self, part: Part, answer: Answer) -> dict[str, Any]:
+        """The event for a part of text."""
 
     @abstractmethod
     def last_events(self, answer: Answer, bridge: Bridge) -> Iterable[dict[str, Any]]:
@@ -139,13 +139,13 @@ class GenerationHandler(BodyHandler):
                 encoding.exception()  # taken notice of, even where nobody waits for it
 
     async def _plain(self, bridge: Bridge, answer: Answer) -> None:
-        pieces: list[Piece] = []
+        parts: list[Part] = []
         while batch := await bridge.take():
-            pieces += await _made(answer, partial(answer.feed, batch))
+            parts += await _made(answer, partial(answer.feed, batch))
             if answer.stopped:
                 bridge.stop()
-        pieces += answer.end()
-        body = await _made(answer, lambda: to_json(self.whole(pieces, answer, bridge)).encode())
+        parts += answer.end()
+        body = await _made(answer, lambda: to_json(self.whole(parts, answer, bridge)).encode())
         # Before the answer: a scrape that follows it must see it counted.
         self._count(answer.outcome)
         self.set_header("Content-Length", len(body))
@@ -174,8 +174,8 @@ class GenerationHandler(BodyHandler):
     def _fed_events(self, batch: list[int], answer: Answer) -> str:
         return self._events(answer.feed(batch), answer)
 
-    def _events(self, pieces: list[Piece], answer: Answer) -> str:
-        return "".join(_event(self.event(piece, answer)) for piece in pieces)
+    def _events(self, parts: list[Part], answer: Answer) -> str:
+        return "".join(_event(self.event(part, answer)) for part in parts)
 
     async def _take_or_ping(self, bridge: Bridge) -> list[int]:
         """What the bridge has next. Meanwhile comments show proxies and clients that the stream is alive."""

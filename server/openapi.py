@@ -7,7 +7,7 @@ from http import HTTPStatus
 from typing import Any
 
 from . import __version__
-from .route import Answer, Route
+from .route import Response, Route
 
 JSON = "application/json"
 
@@ -74,11 +74,11 @@ def document(routes: Iterable[Route], needs_key: bool) -> dict[str, Any]:
 def _operation(route: Route) -> dict[str, Any]:
     name = "OpenAIError" if route.path.startswith("/v1/") else "Error"
     refusal = {"content": {JSON: {"schema": {"$ref": f"#/components/schemas/{name}"}}}}
-    answers = {answer.status: _answer(answer) for answer in route.answers}
+    good = {response.status: _content(response) for response in route.responses}
     refusals = {status: {**refusal} for status in (*_COMMON_REFUSALS, *route.refusals)}
     responses = {
         str(status): {"description": HTTPStatus(status).phrase, **described}
-        for status, described in sorted((refusals | answers).items())
+        for status, described in sorted((refusals | good).items())
     }
     operation: dict[str, Any] = {"summary": route.summary, "responses": responses}
     if route.body is not None:
@@ -92,8 +92,8 @@ def _operation(route: Route) -> dict[str, Any]:
     return operation
 
 
-def _answer(answer: Answer) -> dict[str, Any]:
-    content = {kind: {"schema": {"type": "string"}} for kind in answer.texts}
-    if answer.schema is not None:
-        content[JSON] = {"schema": answer.schema}
+def _content(response: Response) -> dict[str, Any]:
+    content: dict[str, Any] = {kind: {} for kind in response.texts}
+    if response.schema is not None:
+        content[JSON] = {"schema": response.schema}
     return {"content": content}

@@ -12,8 +12,8 @@ from .schema import Schema
 
 
 @dataclass(frozen=True)
-class Answer:
-    """A good answer: JSON of a schema, or texts of these content types."""
+class Response:
+    """What comes with one status: JSON of a schema, or texts of these content types."""
 
     schema: dict[str, Any] | None = None
     texts: tuple[str, ...] = ()
@@ -28,7 +28,7 @@ class Route:
     path: str  # as OpenAPI writes it: {name} for a part that varies
     handler: type[RequestHandler]
     summary: str
-    answers: tuple[Answer, ...]
+    responses: tuple[Response, ...]  # good ones
     body: Schema | None = None
     refusals: tuple[int, ...] = field(default=())  # statuses beside those that every route has
 

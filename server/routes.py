@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .endpoints import completions, description, generate, models, operation, tokens
 from .request import SCHEMA as GENERATE_SCHEMA
-from .route import Answer, Route
+from .route import Response, Route
 
 _EVENTS = "text/event-stream"
 
@@ -19,7 +19,7 @@ ROUTES = (
         "/generate",
         generate.GenerateHandler,
         "continues a prompt",
-        (Answer(generate.ANSWER, texts=(_EVENTS,)),),
+        (Response(generate.ANSWER, texts=(_EVENTS,)),),
         body=GENERATE_SCHEMA,
         refusals=_GENERATION_REFUSALS,
     ),
@@ -28,7 +28,7 @@ ROUTES = (
         "/v1/completions",
         completions.CompletionsHandler,
         "the same, for clients of OpenAI's API",
-        (Answer(completions.ANSWER, texts=(_EVENTS,)),),
+        (Response(completions.ANSWER, texts=(_EVENTS,)),),
         body=completions.SCHEMA,
         refusals=_GENERATION_REFUSALS,
     ),
@@ -37,14 +37,14 @@ ROUTES = (
         "/v1/models",
         models.ModelsHandler,
         "the one model, for them",
-        (Answer(models.LIST),),
+        (Response(models.LIST),),
     ),
     Route(
         "GET",
         "/v1/models/{name}",
         models.ModelHandler,
         "a model by its name",
-        (Answer(models.MODEL),),
+        (Response(models.MODEL),),
         refusals=(404,),
     ),
     Route(
@@ -52,7 +52,7 @@ ROUTES = (
         "/tokenize",
         tokens.TokenizeHandler,
         "the token ids of a text",
-        (Answer(tokens.TOKENIZE_ANSWER),),
+        (Response(tokens.TOKENIZE_ANSWER),),
         body=tokens.TOKENIZE_SCHEMA,
         refusals=_TOKENS_REFUSALS,
     ),
@@ -61,37 +61,37 @@ ROUTES = (
         "/detokenize",
         tokens.DetokenizeHandler,
         "the text of token ids",
-        (Answer(tokens.DETOKENIZE_ANSWER),),
+        (Response(tokens.DETOKENIZE_ANSWER),),
         body=tokens.DETOKENIZE_SCHEMA,
         refusals=_TOKENS_REFUSALS,
     ),
-    Route("GET", "/", description.RoutesHandler, "the routes", (Answer(description.ROUTES_ANSWER),)),
+    Route("GET", "/", description.RoutesHandler, "the routes", (Response(description.ROUTES_ANSWER),)),
     Route(
         "GET",
         "/openapi.json",
         description.OpenApiHandler,
         "the routes with their bodies and answers, as OpenAPI",
-        (Answer({"type": "object", "required": ["openapi", "info", "paths"]}),),
+        (Response({"type": "object", "required": ["openapi", "info", "paths"]}),),
     ),
     Route(
         "GET",
         "/health",
         operation.HealthHandler,
         "whether the server is up",
-        (Answer(operation.status("ok")),),
+        (Response(operation.status("ok")),),
     ),
     Route(
         "GET",
         "/ready",
         operation.ReadyHandler,
         "whether it takes requests",
-        (Answer(operation.status("ready")), Answer(operation.status("draining"), status=503)),
+        (Response(operation.status("ready")), Response(operation.status("draining"), status=503)),
     ),
     Route(
         "GET",
         "/metrics",
         operation.MetricsHandler,
         "counters, for Prometheus",
-        (Answer(texts=("text/plain", "application/openmetrics-text")),),
+        (Response(texts=("text/plain", "application/openmetrics-text")),),
     ),
 )

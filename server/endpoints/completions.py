@@ -9,7 +9,7 @@ from typing import Any
 import kael
 
 from .. import generation_fields
-from ..answer import USAGE, Answer, Piece, TextToken
+from ..answer import USAGE, Answer, Part, TextToken
 from ..bridge import Bridge
 from ..generate import GenerationHandler
 from ..generation_fields import ALLOW_SPECIAL, ECHO, LOGPROBS, MAX_NEW_TOKENS, STREAM, TOKEN_ID
@@ -123,14 +123,14 @@ class CompletionsHandler(OpenAIErrors, GenerationHandler):
         generation = {name: value for name, value in fields.items() if name not in _READ_HERE}
         return request_of({**generation, "prompt": _one_prompt(fields["prompt"]), "details": False})
 
-    def whole(self, pieces: list[Piece], answer: Answer, bridge: Bridge) -> dict[str, Any]:
-        text = "".join(piece.text for piece in pieces)
-        tokens = [token for piece in pieces for token in piece.tokens]
+    def whole(self, parts: list[Part], answer: Answer, bridge: Bridge) -> dict[str, Any]:
+        text = "".join(part.text for part in parts)
+        tokens = [token for part in parts for token in part.tokens]
         choice = _choice(text, _logprobs(tokens, answer), _finish_reason(answer))
         return {**self._completion([choice]), "usage": answer.usage}
 
-    def event(self, piece: Piece, answer: Answer) -> dict[str, Any]:
-        return self._chunk([_choice(piece.text, _logprobs(piece.tokens, answer), None)])
+    def event(self, part: Part, answer: Answer) -> dict[str, Any]:
+        return self._chunk([_choice(part.text, _logprobs(part.tokens, answer), None)])
 
     def last_events(self, answer: Answer, bridge: Bridge) -> Iterable[dict[str, Any]]:
         yield self._chunk([_choice("", None, _finish_reason(answer))])

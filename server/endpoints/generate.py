@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ..answer import USAGE, Answer, Piece, TextToken
+from ..answer import USAGE, Answer, Part, TextToken
 from ..bridge import Bridge
 from ..generate import GenerationHandler
 from ..handlers import json_number
@@ -55,21 +55,21 @@ class GenerateHandler(GenerationHandler):
     def parse(self, body: bytes) -> GenerateRequest:
         return parse(body)
 
-    def whole(self, pieces: list[Piece], answer: Answer, bridge: Bridge) -> dict[str, Any]:
+    def whole(self, parts: list[Part], answer: Answer, bridge: Bridge) -> dict[str, Any]:
         whole = {
-            "text": "".join(piece.text for piece in pieces),
+            "text": "".join(part.text for part in parts),
             "tokens": answer.tokens,
             "seconds": answer.seconds,
             **answer.details(bridge),
         }
         if answer.logprobs is not None:
-            whole["logprobs"] = [_entry(token, answer) for piece in pieces for token in piece.tokens]
+            whole["logprobs"] = [_entry(token, answer) for part in parts for token in part.tokens]
         return whole
 
-    def event(self, piece: Piece, answer: Answer) -> dict[str, Any]:
-        event: dict[str, Any] = {"text": piece.text}
+    def event(self, part: Part, answer: Answer) -> dict[str, Any]:
+        event: dict[str, Any] = {"text": part.text}
         if answer.logprobs is not None:
-            event["logprobs"] = [_entry(token, answer) for token in piece.tokens]
+            event["logprobs"] = [_entry(token, answer) for token in part.tokens]
         return event
 
     def last_events(self, answer: Answer, bridge: Bridge) -> Iterable[dict[str, Any]]:

@@ -7,6 +7,8 @@ import json
 import jsonschema
 import pytest
 import server_checkpoint
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from server_fakes import Echo
 from server_live import Server
 
@@ -59,8 +61,9 @@ def assert_described(document, path, method, answer):
     """Status, content type and body of an answer are what the document says of them."""
     response = document["paths"][path][method.lower()]["responses"][str(answer.status)]
     kind = answer.headers["Content-Type"].partition(";")[0]
-    schema = response["content"][kind]["schema"]
+    described = response["content"][kind]
     if kind == "application/json":
+        schema = described["schema"]
         jsonschema.Draft202012Validator({**schema, "components": document["components"]}).validate(
             answer.json
         )
@@ -75,6 +78,26 @@ def test_every_answer_is_described(real, document, route):
         assert_described(document, route.path, route.method, answer)
     if route.method == "POST":
         assert_described(document, route.path, "POST", real.request("POST", path, b"{"))
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers(-5, 600) | st.floats() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.parametrize("route", [route for route in ROUTES if route.body], ids=lambda route: route.path)
+@given(data=st.data())
+def test_any_body_gets_an_answer_that_is_described(real, document, route, data):
+    names = st.sampled_from(list(route.body.properties)) | st.text(max_size=5)
+    start = dict.fromkeys(route.body.document["required"], "hello") if data.draw(st.booleans()) else {}
+    body = {**start, **data.draw(st.dictionaries(names, values, max_size=5))}
+    answer = real.request("POST", route.path, json.dumps(body).encode())
+    assert answer.status in (200, 413, 422)
+    assert_described(document, route.path, "POST", answer)
+    assert real.is_free()
 
 
 def test_an_unknown_model_is_described(real, document):
