@@ -185,6 +185,7 @@ class Answer:
         pace = bridge.seconds_per_token()
         timings = {
             "tokenize_seconds": self._tokenize_seconds,
+            "prefill_seconds": bridge.prefill_seconds,
             "first_token_seconds": bridge.first_token_seconds(self._started),
             "seconds_per_token": pace,
             "tokens_per_second": 1.0 / pace if pace else None,

@@ -135,6 +135,11 @@ class Bridge(ABC):
         self.error = error
         self._changed.set()
 
+    @property
+    def prefill_seconds(self) -> float | None:
+        """What the model took for the prompt and the first token, once it has ended and where it says so."""
+        return None
+
     def first_token_seconds(self, started: float) -> float | None:
         """From ``started``, a time.monotonic(), to the first token."""
         return self._stamps[0] * _NANOSECONDS - started if self._stamps else None
@@ -230,6 +235,11 @@ class RingBridge(Bridge):
         # A generation that failed has announced some tokens all the same; those that the loop has taken are a
         # lower bound.
         return self.received if self._result is None else len(self._result.tokens)
+
+    @property
+    def prefill_seconds(self) -> float | None:
+        has_tokens = self._result is not None and bool(self._result.tokens)
+        return self._result.prompt_seconds if has_tokens else None
 
     def _on_readable(self) -> None:
         records, done = self._ring.drain()

@@ -29,6 +29,7 @@ ANSWER = {
             "type": "object",
             "properties": {
                 "tokenize_seconds": _SECONDS,
+                "prefill_seconds": _SECONDS,
                 "first_token_seconds": _SECONDS,
                 "seconds_per_token": _SECONDS,
                 "tokens_per_second": _SECONDS,
