@@ -288,7 +288,8 @@ def _complete_option(
         source, value = "flag", tuple(value) if option.many else value
     elif option.variable in environment:
         text = environment[option.variable]
-        texts = text.split(_SEPARATOR) if option.many else [text]
+        # A secret may hold the separator, and its halves would be weak ones.
+        texts = text.split(_SEPARATOR) if option.many and not option.secret else [text]
         source, value = "environment", _from_texts(option, texts, option.variable)
     elif option.name in in_file:
         place = f"{options.config}: {option.name}"

@@ -35,8 +35,10 @@ def test_a_small_stress_adds_up(tmp_path, queue):
 def test_each_way_to_leave_is_measured(tmp_path):
     folder = server_checkpoint.write(tmp_path, layers=8, width=384)
     result = run("cancellation", "--rounds", 1, "--data", folder)
-    assert "one token takes" in result.stdout
-    assert len(re.findall(r"^\| .* \| (?:tokens|the prompt) \|", result.stdout, re.MULTILINE)) == 26
+    assert (
+        len(re.findall(r"^\| .*, (?:plain|stream) \|(?: \d+\.\d ms \|){4}$", result.stdout, re.MULTILINE))
+        == 13
+    )
 
 
 def test_the_costs_of_serving_are_measured(tmp_path):

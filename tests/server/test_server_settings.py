@@ -105,6 +105,11 @@ def test_an_option_may_hold_several_values(tmp_path, monkeypatch):
     assert parse([]).allowed_hosts == names
 
 
+def test_a_key_in_the_environment_is_one_key_whatever_it_holds(monkeypatch):
+    monkeypatch.setenv("KAEL_SERVE_API_KEY", "long-and-strong,x")
+    assert parse([]).api_keys == ("long-and-strong,x",)
+
+
 def test_numbers_in_the_file_are_numbers(tmp_path):
     options = parse(["--config", write_file(tmp_path, "port = 9000\nping-seconds = 0.5\n")])
     assert (options.port, options.ping_seconds) == (9000, 0.5)
