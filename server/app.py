@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import Any
 
@@ -46,6 +47,9 @@ class KaelApplication(Application):
         self.waiting_room = WaitingRoom(generator, settings.queue)
         self.active: set[GenerationHandler] = set()
         self.draining_bodies = 0
+        # For those who ask about tokens. One thread, of their own: a prompt whose request holds the slot must
+        # not wait behind them.
+        self.tokens_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="kael-tokens")
 
     @cached_property
     def hangups(self) -> HangupWatch:
@@ -83,7 +87,8 @@ class KaelApplication(Application):
         return self.generator.join(_LAST_WORDS_SECONDS)
 
     def close(self) -> None:
-        """Gives up what watches the connections. Loop."""
+        """Gives up what watches the connections, and the thread for tokens. Loop."""
+        self.tokens_thread.shutdown(wait=False, cancel_futures=True)
         if "hangups" in self.__dict__:
             self.hangups.close()
 

@@ -79,7 +79,8 @@ class TokensHandler(BodyHandler):
         try:
             if self.generator.shutting_down.is_set():
                 raise errors.shutting_down()
-            text = await asyncio.get_running_loop().run_in_executor(None, lambda: to_json(self.convert(body)))
+            loop, thread = asyncio.get_running_loop(), self.application.tokens_thread
+            text = await loop.run_in_executor(thread, self._answer_text, body)
         except RequestError as refusal:
             self.refuse(refusal)
             self.finish()
@@ -87,6 +88,10 @@ class TokensHandler(BodyHandler):
                 self.stream.close()
         else:
             self.finish(text)
+
+    def _answer_text(self, body: bytes) -> str:
+        """Nothing for a client that has left while others were answered."""
+        return "" if self.stream.closed() else to_json(self.convert(body))
 
     def refuse(self, error: RequestError) -> None:
         self.write_refusal(error)

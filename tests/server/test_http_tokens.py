@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import json
 import threading
+from typing import ClassVar
 
 import pytest
 import server_checkpoint
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from server_fakes import BrokenDecoder, BrokenTokenizer, Bytes, Echo, EndlessModel, Letters, SlowTokenizer
-from server_live import Server
+from server_live import Server, reset, wait_for
 
 from server import Generator, load_app
 from server.endpoints.tokens import DETOKENIZE_SCHEMA, TOKENIZE_SCHEMA
 from server.limits import MAX_PROMPT_CHARACTERS
 from server.settings import Settings
+
+# More than an event loop has threads for whatever comes.
+MANY_REQUESTS = 40
 
 END = server_checkpoint.END_OF_TEXT
 
@@ -181,6 +185,54 @@ def test_the_loop_answers_while_a_text_is_encoded(serve):
     tokenizer.released.set()
     asking.join(20)
     assert answers[0].json["tokens"] == [97, 98]
+
+
+def test_a_generation_does_not_wait_for_those_who_ask_about_tokens(serve):
+    class SlowText(Bytes):
+        def __init__(self):
+            self.released = threading.Event()
+
+        def encode(self, text):
+            if text == "slow":
+                self.released.wait(20)
+            return super().encode(text)
+
+    tokenizer = SlowText()
+    server = serve(Echo(), tokenizer)
+    asking = [
+        threading.Thread(target=lambda: ask(server, "/tokenize", text="slow")) for _ in range(MANY_REQUESTS)
+    ]
+    for thread in asking:
+        thread.start()
+    assert server.generate("hi", max_tokens=2).json["text"] == "hi"
+    tokenizer.released.set()
+    for thread in asking:
+        thread.join(20)
+
+
+def test_nothing_is_encoded_for_a_client_that_has_left(serve):  # B044
+    class Counting(SlowTokenizer):
+        texts: ClassVar[list[str]] = []
+
+        def encode(self, text):
+            self.texts.append(text)
+            return super().encode(text)
+
+    tokenizer = Counting(20)
+    server = serve(Echo(), tokenizer)
+    first = threading.Thread(target=lambda: ask(server, "/tokenize", text="first"))
+    first.start()
+    assert tokenizer.started.wait(20)
+    client = server.connect()
+    body = b'{"text": "second"}'
+    client.sendall(b"POST /tokenize HTTP/1.1\r\nHost: test\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+    wait_for(lambda: server.app.tokens_thread._work_queue.qsize() == 1)
+    reset(client)
+    wait_for(lambda: len(server.http_server._connections) == 1)
+    tokenizer.released.set()
+    first.join(20)
+    assert ask(server, "/tokenize", text="third").status == 200
+    assert tokenizer.texts == ["first", "third"]
 
 
 def test_a_server_that_ends_refuses(serve):
