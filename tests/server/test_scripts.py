@@ -220,7 +220,10 @@ def test_a_signal_is_not_lost_behind_a_program_that_ends_by_itself(checkout, num
 def test_a_signal_ends_the_step_that_runs(checkout, number):
     for name in ("started", "never"):
         os.mkfifo(checkout / name)
-    command = f"step demo 'Making it' sh -c 'echo >{checkout}/started; cat {checkout}/never'; echo went on"
+    # exec: dash forgets signals that come in the moment in which it starts a program.
+    command = (
+        f"step demo 'Making it' sh -c 'echo >{checkout}/started; exec cat {checkout}/never'; echo went on"
+    )
     with subprocess.Popen(
         ["bash", "-c", f". {checkout}/scripts/lib/environment.sh\n{command}"],
         env=ENVIRONMENT,
