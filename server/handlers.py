@@ -42,7 +42,7 @@ class BaseHandler(RequestHandler):
     """Answers in JSON, whatever goes wrong."""
 
     ALLOW = "GET, HEAD, OPTIONS"
-    NEEDS_KEY = True  # where the server has one
+    OPEN = False  # to everybody, without key, by any name and for any page
 
     def set_default_headers(self) -> None:
         if not hasattr(self, "request_id"):
@@ -55,9 +55,11 @@ class BaseHandler(RequestHandler):
             self.set_header(name, value)
 
     def access_refusal(self) -> RequestError | None:
-        """Why this request is not answered, if so. Before a browser sends a key, it asks without."""
-        needs_key = self.NEEDS_KEY and self.request.method != "OPTIONS"
-        return self.application.access.refusal(self.request, needs_key)
+        """Why this request is not answered, if so."""
+        if self.OPEN:
+            return None
+        # Before a browser sends a key, it asks without.
+        return self.application.access.refusal(self.request, needs_key=self.request.method != "OPTIONS")
 
     def prepare(self) -> Any:
         refusal = self.access_refusal()
@@ -127,7 +129,7 @@ class NotFound(BaseHandler):
 class OnlyOtherMethods(BaseHandler):
     """For a path whose own methods are answered before they come here."""
 
-    NEEDS_KEY = False
+    OPEN = True
 
     def prepare(self) -> None:
         super().prepare()

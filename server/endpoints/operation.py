@@ -47,7 +47,7 @@ class HealthAnswer(httputil.HTTPMessageDelegate):
 class ReadyHandler(BaseHandler):
     """GET /ready: for balancers, which must not send requests to a server that ends. A busy one is ready."""
 
-    NEEDS_KEY = False
+    OPEN = True
 
     def get(self) -> None:
         draining = self.application.generator.shutting_down.is_set()

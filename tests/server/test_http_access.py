@@ -8,6 +8,8 @@ import pytest
 from server_fakes import Echo, Paced
 from server_live import message, read_response, read_to_end, wait_for
 
+from server.routes import ROUTES
+
 KEY = "correct-horse"
 PROMPT = json.dumps({"prompt": "hi", "max_tokens": 2})
 
@@ -58,6 +60,27 @@ def test_without_a_key_nothing_is_answered(locked, method, path, authorization):
     assert answer.headers["X-Request-Id"]
     assert locked.is_free()
     assert locked.counts() == ({"rejected": 1} if path == "/generate" else {})
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.path)
+def test_every_route_but_health_and_ready_needs_a_key(locked, route):
+    is_open = route.path in ("/health", "/ready")
+    path = route.path.replace("{name}", "model")
+    body = "{}" if route.method == "POST" else None
+    refused = locked.request(route.method, path, body)
+    assert (refused.status == 401) != is_open
+    assert locked.request(route.method, path, body, {"Authorization": f"Bearer {KEY}"}).status != 401
+    assert locked.request("OPTIONS", path).status == 204
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.path)
+def test_no_route_but_health_and_ready_answers_by_a_foreign_name_or_for_a_foreign_page(serve, route):
+    server = serve(Echo(), allowed_hosts=())
+    body = "{}" if route.method == "POST" else None
+    for headers in ({"Host": "evil.example"}, {"Origin": "https://evil.example"}):
+        answer = server.request(route.method, route.path.replace("{name}", "model"), body, headers)
+        assert (answer.status == 403) != (route.path in ("/health", "/ready"))
+        assert "evil" not in answer.body.decode()
 
 
 def test_health_needs_no_key(locked):

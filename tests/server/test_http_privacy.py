@@ -98,6 +98,20 @@ def test_a_refusal_does_not_show_the_request(serve, log, data):
 
 
 @pytest.mark.parametrize(
+    ("path", "field"), [("/v1/completions", "prompt"), ("/tokenize", "text"), ("/detokenize", "tokens")]
+)
+@pytest.mark.parametrize("tokenizer", [Bytes(), BrokenTokenizer(), BrokenDecoder(), Letters()])
+def test_no_other_path_shows_what_it_was_sent(serve, log, path, field, tokenizer):
+    server = serve(Echo(), tokenizer)
+    for fields in ({}, {"max_tokens": -1}, {CANARY: CANARY}, {"stream": True}, {"pieces": CANARY}):
+        answer = server.request("POST", path, json.dumps({field: PROMPT, **fields}))
+        if answer.status >= 400:
+            assert CANARY not in answer.body.decode() + str(answer.headers)
+    wait_for(lambda: log().count(f"POST {path}") >= 5)
+    assert CANARY not in log()
+
+
+@pytest.mark.parametrize(
     "data",
     [
         message({"prompt": "hi", "max_tokens": 1}) + f"{CANARY} is no request\r\n\r\n".encode(),
