@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import math
 import threading
@@ -81,11 +82,21 @@ class Generator:
             raise field_error("/prompt", "tokens", "must have at least 1 token")
         self.check_ids(ids, "/prompt")
         self.check_ids(request.logit_bias, "/logit_bias")
-        if request.logprobs is not None and not has_ring(self.model):
-            raise field_error("/logprobs", "unsupported", "is not supported by this model")
+        for option in self._unsupported(request):
+            raise field_error(f"/{option}", "unsupported", "is not supported by this model")
         if len(ids) + request.max_tokens > self.context:
             raise errors.outgrows_context(len(ids), request.max_tokens, self.context)
         return ids
+
+    def _unsupported(self, request: GenerateRequest) -> Iterable[str]:
+        """Fields that the request uses and that the model's ``generate`` has no argument for."""
+        if has_ring(self.model):
+            return []
+        used = {"logprobs"} if request.logprobs is not None else set()
+        parameters = inspect.signature(self.model.generate).parameters
+        if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
+            used |= request.sampling_options().keys() - parameters.keys()
+        return sorted(used)
 
     def encode(self, text: str, field: str, allow_special: bool = False) -> list[int]:
         """The ids of a text, which stands in ``field``. Any thread."""

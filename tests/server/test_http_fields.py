@@ -325,6 +325,19 @@ def test_a_logarithm_of_nothing_is_null(serve, stream):  # B098
     assert details["logprobs"][1]["logprob"] is None
 
 
+@pytest.mark.parametrize("field", ["seed", "top_p", "logit_bias"])
+def test_a_field_that_the_model_does_not_know_is_refused_where_it_is_used(serve, field):
+    server = serve(Sequence(b"abc"))
+    value = {"seed": 3, "top_p": 0.5, "logit_bias": {"1": 2}}[field]
+    answer = server.generate("a", **{field: value})
+    assert answer.status == 422
+    assert answer.json["details"] == [
+        {"field": f"/{field}", "rule": "unsupported", "message": "is not supported by this model"}
+    ]
+    assert server.is_free()
+    assert server.generate("a", top_p=1, logit_bias={}).json["text"] == "abc"
+
+
 # ---- Limits
 
 
