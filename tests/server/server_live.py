@@ -154,10 +154,10 @@ class Server(Client):
         wait_for(self.is_free)
 
 
-def message(body, *headers):
-    """The bytes of a POST /generate."""
+def message(body, *headers, path="/generate"):
+    """The bytes of a POST."""
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
-    head = ["POST /generate HTTP/1.1", "Host: test", f"Content-Length: {len(data)}", *headers, "", ""]
+    head = [f"POST {path} HTTP/1.1", "Host: test", f"Content-Length: {len(data)}", *headers, "", ""]
     return "\r\n".join(head).encode() + data
 
 

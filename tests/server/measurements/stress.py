@@ -52,6 +52,24 @@ def stream(client):
     return [read_response(client).status]
 
 
+def completions(client):
+    client.sendall(message({**VALID, "stream": random.random() < 0.5, "logprobs": 2}, path="/v1/completions"))
+    return [read_response(client).status]
+
+
+def fields(client):
+    limited = {
+        **VALID,
+        "max_tokens": 400,
+        "stop": ["zzz", ", and"],
+        "timeout_s": 0.05,
+        "top_p": 0.5,
+        "min_p": 0.01,
+    }
+    client.sendall(message({**limited, "presence_penalty": 1, "frequency_penalty": 1, "details": True}))
+    return [read_response(client).status]
+
+
 def kept(client):
     statuses = []
     for body in (VALID, {}, VALID):
@@ -131,6 +149,16 @@ def does_not_read(client):
     return [LEFT]
 
 
+def tokens(client):
+    for path, body in (
+        ("/tokenize", {"text": "word " * 1000, "pieces": True}),
+        ("/detokenize", {"tokens": [-1]}),
+    ):
+        client.sendall(message(body, path=path))
+        read_response(client)
+    return []
+
+
 def health(client):
     for path in ("/health", "/metrics", "/ready", "/nowhere"):
         client.sendall(f"GET {path} HTTP/1.1\r\nHost: stress\r\n\r\n".encode())
@@ -139,8 +167,9 @@ def health(client):
 
 
 KINDS = (
-    plain, stream, kept, pipelined, chunked, slow, invalid, oversized, oversized_in_chunks, cut_in_its_body,
-    cut_in_its_headers, leaves, half_closes, leaves_a_stream_with_reset, does_not_read, health,
+    plain, stream, completions, fields, tokens, kept, pipelined, chunked, slow, invalid, oversized,
+    oversized_in_chunks, cut_in_its_body, cut_in_its_headers, leaves, half_closes,
+    leaves_a_stream_with_reset, does_not_read, health,
 )  # fmt: skip
 
 
