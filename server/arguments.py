@@ -22,6 +22,10 @@ EXIT_FAILED, EXIT_USAGE = 1, 2
 PROGRAM = "kael-server" if __package__ == "kael_server" else f"python -m {__package__}"
 
 
+class Failure(Exception):
+    """Ends the program with its one line on stderr and EXIT_FAILED."""
+
+
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """The options in ``arguments``, or else in the process's own. Ends the program after ``--help`` (0), and
     with one line on standard error where they are wrong (EXIT_USAGE) or name what is not there (EXIT_FAILED).

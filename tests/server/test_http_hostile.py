@@ -14,13 +14,15 @@ from server_fakes import Echo
 from server_live import reset, wait_for
 
 from server import errors
+from server.routes import ROUTES
 
 PROMPT = json.dumps({"prompt": "hi", "max_tokens": 3})
 
 tokens = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=8)
 methods = st.sampled_from(["GET", "POST", "HEAD", "OPTIONS", "PUT", "TRACE", "get"]) | tokens
 paths = (
-    st.sampled_from(["/", "/generate", "/health", "/metrics", "/ready", "/nope", "*", "//", "http://x/"])
+    st.sampled_from([route.path for route in ROUTES])
+    | st.sampled_from(["/nope", "*", "//", "http://x/"])
     | tokens
 )
 versions = st.sampled_from(["HTTP/1.1"] * 8 + ["HTTP/1.0", "HTTP/2.0", "HTTP/1.", ""])
@@ -42,7 +44,15 @@ headers = (
 bodies = (
     st.just(PROMPT.encode())
     | st.sampled_from(
-        [b"{}", b'{"prompt": "a", "stream": true, "max_tokens": 2}', b"", b"0\r\n\r\n", b"5\r\nab"]
+        [
+            b"{}",
+            b'{"prompt": "a", "stream": true, "max_tokens": 2}',
+            b'{"text": "a"}',
+            b'{"tokens": [1, 2]}',
+            b"",
+            b"0\r\n\r\n",
+            b"5\r\nab",
+        ]
     )
     | st.binary(max_size=40)
 )

@@ -24,7 +24,7 @@ import server_process
 from server_fakes import Hanging, Telling
 from server_live import read_response, read_to_end, read_until, wait_for
 
-from server import __version__, command
+from server import __version__, check, command, listening
 from server.__main__ import main
 from server.arguments import parse
 
@@ -220,7 +220,7 @@ def test_help_says_that_there_is_no_cuda(capsys):
 def test_check_loads_the_model_and_prints_an_answer(checkpoint):
     result = server_process.run("--check", "--data", checkpoint)
     assert result.returncode == 0, result.stderr
-    assert command.CHECK_PROMPT in result.stdout
+    assert check.PROMPT in result.stdout
     assert "8 tokens" in result.stdout
     assert result.stderr == ""
 
@@ -261,7 +261,7 @@ def test_a_port_that_is_not_permitted_is_named_with_what_to_do(capsys, checkpoin
     def refuse(port, host):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
-    monkeypatch.setattr(command, "bind_sockets", refuse)
+    monkeypatch.setattr(listening, "bind_sockets", refuse)
     code, line = failure(capsys, "--data", checkpoint, "--port", 80)
     assert code == 1
     assert "port 80 of 127.0.0.1 is not permitted, expected one from 1024 on" in line

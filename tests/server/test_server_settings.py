@@ -11,7 +11,7 @@ import server_process
 
 from server import Settings
 from server.arguments import parse
-from server.command import _settings
+from server.configuration import settings_of
 from server.options import OPTIONS
 
 # A value for each option that is not its default: as a text, and as the program holds it.
@@ -74,9 +74,9 @@ def test_help_lists_every_option_with_its_default(capsys):
 
 def test_the_defaults_are_those_of_an_embedded_server():
     options = parse(["--host", "0.0.0.0"])
-    assert _settings(options) == Settings()
+    assert settings_of(options) == Settings()
     assert set(options.sources.values()) == {"default", "flag"}
-    assert dataclasses.replace(Settings(), allowed_hosts=()) == _settings(parse([]))
+    assert dataclasses.replace(Settings(), allowed_hosts=()) == settings_of(parse([]))
 
 
 @pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)

@@ -15,8 +15,8 @@ import server_checkpoint
 import server_process
 from server_live import SECONDS, wait_for
 
-from server.arguments import parse
-from server.command import Failure, _tls
+from server.arguments import Failure, parse
+from server.configuration import tls_of
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
 
@@ -96,8 +96,8 @@ def test_a_client_without_a_handshake_is_not_waited_for(server):
 
 
 def test_one_file_may_hold_both(folder):
-    assert _tls(parse(["--tls-certificate", str(folder / "both.pem")])).check_hostname is False
-    assert _tls(parse([])) is None
+    assert tls_of(parse(["--tls-certificate", str(folder / "both.pem")])).check_hostname is False
+    assert tls_of(parse([])) is None
 
 
 @pytest.mark.parametrize(
@@ -115,5 +115,5 @@ def test_what_cannot_be_used_is_named_in_one_line(folder, certificate, key, name
     flags = {"--tls-certificate": certificate, "--tls-key": key}
     arguments = [part for flag, name in flags.items() if name for part in (flag, str(folder / name))]
     with pytest.raises(Failure, match=named) as caught:
-        _tls(parse(arguments))
+        tls_of(parse(arguments))
     assert "\n" not in str(caught.value)
