@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import operator
 import os
 from collections.abc import Callable
@@ -89,3 +90,19 @@ class Owned(NotCopied):
     def __del__(self) -> None:
         if hasattr(self, "_forks"):  # else an interrupt came before it was made, and it is empty
             self.free()
+
+
+def filled(
+    pointer: type[Any], count: int, free: Callable[[Any], None], what: str, call: Callable[[Any], None]
+) -> list[Owned | None]:
+    """The handles that ``call`` writes to the array of ``count`` pointers that it is given, None for a pointer
+    that it leaves empty.
+    """
+    handles = (pointer * count)()
+    # Around the entries themselves, not copies: see Owned.
+    owned = [
+        Owned(pointer.from_buffer(handles, index * ctypes.sizeof(pointer)), free, what)
+        for index in range(count)
+    ]
+    call(handles)
+    return [one if handle else None for one, handle in zip(owned, handles, strict=True)]

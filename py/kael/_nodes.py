@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from kael import _callbacks, _hooks, _signatures
-from kael._handles import NotCopied, Owned
+from kael._handles import NotCopied, Owned, filled
 from kael._immortal import immortal
 from kael._library import answered_text, check_status, native
 from kael._tensor import Tensor
@@ -98,21 +98,18 @@ Tensor.grad_fn = property(grad_fn)  # type: ignore[attr-defined]
 
 def _filled(count: int, call: Callable[[Any], int]) -> list[Node | None]:
     """The nodes whose handles ``call`` writes, None where it writes none."""
-    handles = (_Pointer * count)()
-    nodes = []
-    for index in range(count):
-        # The entry itself, not a copy: see Owned.
-        entry = _Pointer.from_buffer(handles, index * ctypes.sizeof(_Pointer))
-        node = object.__new__(Node)
-        node._owned = Owned(entry, native().released.kael_node_free, "node")
-        nodes.append(node)
-    check_status(call(handles))
+    free = native().released.kael_node_free
+    owned = filled(_Pointer, count, free, "node", lambda handles: check_status(call(handles)))
+    return [None if one is None else _of(one) for one in owned]
+
+
+def _of(owned: Owned) -> Node:
+    node = object.__new__(Node)
+    node._owned = owned
     identity = ctypes.c_int64()
-    for node, handle in zip(nodes, handles, strict=True):
-        if handle:
-            check_status(native().kept.kael_node_identity(node._owned.pointer(), ctypes.byref(identity)))
-            node._identity = identity.value
-    return [node if handle else None for node, handle in zip(nodes, handles, strict=True)]
+    check_status(native().kept.kael_node_identity(owned.pointer(), ctypes.byref(identity)))
+    node._identity = identity.value
+    return node
 
 
 def _the_one(answer: Any) -> Any:

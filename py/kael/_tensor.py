@@ -10,7 +10,7 @@ import numpy as np
 
 from kael import _checks, _signatures
 from kael._errors import Error, ErrorCode
-from kael._handles import NotCopied, Owned
+from kael._handles import NotCopied, Owned, filled
 from kael._library import answered_text, check_status, native
 
 _NUMPY_TYPES: dict[str, np.dtype[Any]] = {
@@ -71,20 +71,17 @@ class Tensor(NotCopied):
     @classmethod
     def _filled_or_none(cls, count: int, call: Callable[[Any], int]) -> list[Tensor | None]:
         """The same, with None for a pointer that ``call`` leaves empty."""
-        handles = (_HandlePointer * count)()
-        tensors = []
-        for index in range(count):
-            # The entry itself, not a copy: see Owned.
-            entry = _HandlePointer.from_buffer(handles, index * ctypes.sizeof(_HandlePointer))
-            tensor = object.__new__(cls)
-            tensor._owned = Owned(entry, native().released.kael_tensor_free, "tensor")
-            tensors.append(tensor)
-        check_status(call(handles))
-        found = [tensor for tensor, handle in zip(tensors, handles, strict=True) if handle]
-        for tensor in found:
-            tensor._info = tensor._described()
-            tensor._dtype = _signatures.DTYPES[tensor._info.dtype]
-        return [tensor if handle else None for tensor, handle in zip(tensors, handles, strict=True)]
+        free = native().released.kael_tensor_free
+        owned = filled(_HandlePointer, count, free, "tensor", lambda handles: check_status(call(handles)))
+        return [None if one is None else cls._of(one) for one in owned]
+
+    @classmethod
+    def _of(cls, owned: Owned) -> Tensor:
+        tensor = object.__new__(cls)
+        tensor._owned = owned
+        tensor._info = tensor._described()
+        tensor._dtype = _signatures.DTYPES[tensor._info.dtype]
+        return tensor
 
     # -- What it is
 
