@@ -140,8 +140,10 @@ protected:
         EXPECT_NEAR(row->logprob, logprobs[static_cast<std::size_t>(token)], 1e-9);
         Tokens order(logprobs.size());
         std::iota(order.begin(), order.end(), 0);
-        std::ranges::stable_sort(order, [&](std::int64_t a, std::int64_t b) {
-            return logprobs[static_cast<std::size_t>(a)] > logprobs[static_cast<std::size_t>(b)];
+        std::ranges::sort(order, [&](std::int64_t a, std::int64_t b) {
+            const double of_a = logprobs[static_cast<std::size_t>(a)];
+            const double of_b = logprobs[static_cast<std::size_t>(b)];
+            return of_a != of_b ? of_a > of_b : a < b;
         });
         for (std::int64_t rank = 0; rank < top; ++rank) {
             const TokenLogprob& entry = row[1 + rank];
