@@ -1,6 +1,7 @@
 // matmul, matmul_add, transpose, vector_matrix, add_halves, matmul_rows: documented order of
 // operations, to the bit, and no access outside what they are given.
 #include <array>
+#include <memory>
 #include <utility>
 
 #include "kernels/kernel_test.h"
@@ -53,7 +54,7 @@ protected:
         std::int64_t rows_;
         std::int64_t row_stride_;
         std::int64_t column_stride_;
-        decltype(std::declval<Products&>().random(0)) values_;
+        std::unique_ptr<GuardedFloats> values_;
     };
 
     // Two ranges of columns that make [0, width), the second one first.
