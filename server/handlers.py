@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 JSON_TYPE = "application/json"
 SERVER_NAME = "kael"
 
-_REASONS = {404: "not found", 405: "method not allowed"}
+_REASONS = {400: "bad request", 404: "not found", 405: "method not allowed"}
 # An id that a client, or a proxy, may give its request: nothing that could break a line of the log.
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,64}")
 

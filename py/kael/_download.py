@@ -45,7 +45,7 @@ def download(name: str, folder: str | os.PathLike[str]) -> None:
         from huggingface_hub.utils import logging
     except ImportError:
         raise Error(
-            "downloading needs the package huggingface_hub: pip install 'kael[download]'",
+            "downloading needs the package huggingface_hub: pip install huggingface_hub",
             ErrorCode.UNSUPPORTED,
         ) from None
     try:

@@ -22,9 +22,9 @@ def draw_graph(tensor: Tensor, path: str | os.PathLike[str], saved: bool = False
     what else Graphviz writes. Gradients flow from the result, at the top, along the arrows. ``saved`` adds
     what the nodes keep for their backward passes.
 
-    Needs ``pip install kael[draw]`` and the program ``dot`` (Debian, Ubuntu: ``apt-get install graphviz``); a
-    :class:`kael.Error` says which is missing, refuses graphs of more than 2,000 nodes, and reports what
-    Graphviz refuses.
+    Needs the package graphviz (``pip install graphviz``) and the program ``dot`` (Debian, Ubuntu:
+    ``apt-get install graphviz``); a :class:`kael.Error` says which is missing, refuses graphs of more than
+    2,000 nodes, and reports what Graphviz refuses.
     """
     target = Path(os.fspath(path))
     graph = autograd_graph(tensor, format="dict")
@@ -71,7 +71,7 @@ def _graphviz() -> Any:
         import graphviz
     except ImportError:
         raise Error(
-            "drawing needs the package graphviz: pip install kael[draw]", ErrorCode.UNSUPPORTED
+            "drawing needs the package graphviz: pip install graphviz", ErrorCode.UNSUPPORTED
         ) from None
     return graphviz
 

@@ -95,8 +95,8 @@ class Owned(NotCopied):
 def filled(
     pointer: type[Any], count: int, free: Callable[[Any], None], what: str, call: Callable[[Any], None]
 ) -> list[Owned | None]:
-    """The handles that ``call`` writes to the array of ``count`` pointers that it is given, None for a pointer
-    that it leaves empty.
+    """The handles that ``call`` writes to the array of ``count`` pointers that it is given, None for a
+    pointer that it leaves empty.
     """
     handles = (pointer * count)()
     # Around the entries themselves, not copies: see Owned.

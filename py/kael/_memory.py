@@ -74,7 +74,7 @@ class MemoryTimeline(NotCopied):
 
     def plot(self, path: str | os.PathLike[str]) -> None:
         """Draws the bytes alive over time, by operator, to a file whose suffix says how: ``.svg``, ``.png``,
-        ``.pdf``. Needs ``pip install kael[draw]``, and says so.
+        ``.pdf``. Needs the package matplotlib.
         """
         target = Path(os.fspath(path))
         figure = _figure()
@@ -138,7 +138,7 @@ def _figure() -> Any:
         from matplotlib.figure import Figure
     except ImportError:
         raise Error(
-            "plots need the package matplotlib: pip install kael[draw]", ErrorCode.UNSUPPORTED
+            "plots need the package matplotlib: pip install matplotlib", ErrorCode.UNSUPPORTED
         ) from None
     return Figure(figsize=(9, 4.5), layout="constrained")
 

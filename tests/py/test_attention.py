@@ -127,6 +127,15 @@ def test_nan_reaches_those_that_see_it_and_no_other():
     assert not seen[:70].any()
 
 
+@pytest.mark.parametrize(("dtype", "large"), [("float32", 1e30), ("float64", 1e200)])
+def test_scores_that_overflow_are_nan_and_not_nothing(dtype, large):
+    qkv = kael.tensor([[[large, -large, 1.0]] * 3], dtype=dtype, requires_grad=True)
+    result = causal_attention(qkv, 1)
+    assert np.isnan(result.detach().numpy()).all()
+    result.sum().backward()
+    assert np.isnan(qkv.grad.numpy()[..., 0]).all()
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [

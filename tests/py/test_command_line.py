@@ -513,6 +513,27 @@ def test_inspect_shows_a_folder(checkpoint):
     assert len(report["files"][0]["tensors"]) == 28
 
 
+@pytest.mark.parametrize("command", ["inspect", "generate"])
+def test_a_tokenizer_of_another_model_is_named(checkpoint, tmp_path, command):
+    folder = tmp_path / "model"
+    shutil.copytree(checkpoint, folder)
+    for name in ("vocab.json", "merges.txt"):
+        shutil.copy(kael.default_model_path() / name, folder)
+    arguments = ("inspect", folder) if command == "inspect" else ("generate", "--data", folder, "a")
+    message = run(*arguments, code=1)
+    assert f"{folder}: the tokenizer has 3072 tokens, the model only 257" in message
+
+
+def test_a_tokenizer_that_is_there_is_not_overwritten(checkpoint, tmp_path):
+    folder = tmp_path / "model"
+    shutil.copytree(checkpoint, folder)
+    before = (folder / "vocab.json").read_bytes()
+    (tmp_path / "text.txt").write_text("some text")
+    message = run("tokenizer", "train", "--text", tmp_path / "text.txt", "--to", folder, code=1)
+    assert f"{folder} holds a tokenizer already" in message
+    assert (folder / "vocab.json").read_bytes() == before
+
+
 def test_inspect_shows_shards_and_a_folder_without_tokenizer(checkpoint, tmp_path):
     weights = kael.load_safetensors(checkpoint / "model.safetensors")
     shards = {name: f"model-{1 + (name > 'h.1')}-of-2.safetensors" for name in weights}

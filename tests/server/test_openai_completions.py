@@ -248,6 +248,7 @@ def test_what_is_wrong_is_said_in_openais_form(real, fields, param, message):
         ("GET", "/v1/completions", None, 405, "invalid_request_error", None),
         ("POST", "/v1/chat/completions", b"{}", 404, "invalid_request_error", None),
         ("GET", "/v1/models/other", None, 404, "invalid_request_error", "model_not_found"),
+        ("GET", "/v1/models/%ff", None, 400, "invalid_request_error", None),
         ("DELETE", "/v1/models", None, 405, "invalid_request_error", None),
     ],
 )

@@ -1,6 +1,7 @@
 #include "tensor/attention.h"
 
 #include <algorithm>
+#include <limits>
 #include <vector>
 
 #include "kael/threads.h"
@@ -57,6 +58,12 @@ public:
         for (std::int64_t row = 0; row < rows_; ++row) {
             float* const scores = shares_.data() + row * stride_;
             kernels_.softmax(scores, first + row + 1);
+            // The kernel gives zeros for scores that are all -infinity. A position always sees
+            // itself, so here they have overflowed, which must not look like a result.
+            if (std::all_of(scores, scores + first + row + 1,
+                            [](float share) { return share == 0.0f; })) {
+                std::fill_n(scores, first + row + 1, std::numeric_limits<float>::quiet_NaN());
+            }
             std::fill(scores + first + row + 1, scores + seen(), 0.0f);
         }
     }

@@ -99,3 +99,13 @@ def text_or_input(text: str | None, what: str) -> bytes:
     if text is None and sys.stdin.isatty():
         raise kael.Error(f"there is no {what}: give it as an argument or on standard input")
     return sys.stdin.buffer.read()
+
+
+def require_known_tokens(folder: object, tokens: int, vocab_size: int) -> None:
+    """Raises :class:`kael.Error` where the tokenizer of a model's folder has tokens that the model lacks."""
+    if tokens > vocab_size:
+        raise kael.Error(
+            f"{folder}: the tokenizer has {tokens} tokens, the model only {vocab_size}: vocab.json and "
+            "merges.txt are another model's",
+            kael.ErrorCode.INVALID_FILE,
+        )

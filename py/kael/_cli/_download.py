@@ -1,6 +1,6 @@
 """Download one of OpenAI's GPT-2 models from Hugging Face's hub.
 
-An interrupted download goes on where it was. Needs the package huggingface_hub: pip install 'kael[download]'.
+An interrupted download goes on where it was. Needs the package huggingface_hub: pip install huggingface_hub.
 """
 
 from __future__ import annotations

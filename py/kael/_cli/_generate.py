@@ -108,6 +108,7 @@ def run(options: argparse.Namespace) -> int:
     folder = _arguments.data_folder(options)
     model = kael.GPT.from_pretrained(folder, device=options.device)
     tokenizer = kael.BpeTokenizer.from_pretrained(folder)
+    _arguments.require_known_tokens(folder, tokenizer.vocabulary_size, model.config.vocab_size)
     prompt = tokenizer.encode(_arguments.text_or_input(_prompt(options), "prompt"))
     request = _generation.Request(
         prompt,

@@ -71,12 +71,15 @@ def _folder(folder: Path) -> dict[str, Any]:
     with kael.GPT.from_pretrained(folder) as model:
         config = asdict(model.config)
         parameters = model.parameter_count
+    tokenizer = _tokenizer(folder)
+    if tokenizer is not None:
+        _arguments.require_known_tokens(folder, tokenizer["tokens"], config["vocab_size"])
     return {
         "path": str(folder),
         "files": [_file(path) for path in _weight_files(folder)],
         "config": config,
         "parameters": parameters,
-        "tokenizer": _tokenizer(folder),
+        "tokenizer": tokenizer,
     }
 
 

@@ -1,12 +1,13 @@
 """Train a tokenizer on text files.
 
 tokenizer train writes vocab.json and merges.txt, byte-level BPE as GPT-2 has it. The same texts give the same
-files. Needs the package tokenizers: pip install 'kael[train]'.
+files. Needs the package tokenizers: pip install tokenizers.
 """
 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 import kael
 from kael import training
@@ -38,6 +39,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    for name in ("vocab.json", "merges.txt"):
+        if (Path(options.to) / name).exists():
+            raise kael.Error(f"{options.to} holds a tokenizer already: give another folder")
     training.train_tokenizer(options.text, options.to, options.vocab_size)
     tokenizer = kael.BpeTokenizer.from_pretrained(options.to)
     print(f"{options.to}: {tokenizer.vocabulary_size} tokens")

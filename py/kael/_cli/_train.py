@@ -235,7 +235,7 @@ class _Display:
             from tqdm import tqdm
         except ImportError:
             raise kael.Error(
-                "training needs the package tqdm: pip install 'kael[train]'", kael.ErrorCode.UNSUPPORTED
+                "training needs the package tqdm: pip install tqdm", kael.ErrorCode.UNSUPPORTED
             ) from None
         self._tqdm: Any = tqdm
         self._bar: Any = None

@@ -39,7 +39,7 @@ def draw_losses(metrics: str | os.PathLike[str], picture: str | os.PathLike[str]
         from matplotlib.figure import Figure
     except ImportError:
         raise Error(
-            "drawing needs the package matplotlib: pip install 'kael[train]'", ErrorCode.UNSUPPORTED
+            "drawing needs the package matplotlib: pip install matplotlib", ErrorCode.UNSUPPORTED
         ) from None
     lines = read_metrics(metrics)
     figure = Figure(figsize=(8, 4.5), layout="constrained")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
+import math
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -133,6 +134,19 @@ class Session:
             _checks.integer(name, saved[name], 0, self.steps_done)
             for name in ("looks_since_best", "looked_at")
         )
+        if math.isfinite(self._best):
+            self._require_best_model()
+
+    def _require_best_model(self) -> None:
+        """Whatever else can be made again; only the folder has the model with the lowest loss."""
+        try:
+            kael.GPT.from_pretrained(self.folder).close()
+        except Error as error:
+            raise Error(
+                f"the best model of the training in {self.folder} is lost, put it back from a copy or begin "
+                f"a new training: {error.message}",
+                error.code,
+            ) from None
 
     @classmethod
     def require_new(cls, folder: str | os.PathLike[str]) -> None:

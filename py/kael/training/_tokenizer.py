@@ -30,7 +30,7 @@ def train_tokenizer(texts: Iterable[Path], folder: Path, vocab_size: int = 2048)
         from tokenizers import Tokenizer, models, pre_tokenizers, trainers
     except ImportError:
         raise Error(
-            "training a tokenizer needs the package tokenizers: pip install 'kael[train]'",
+            "training a tokenizer needs the package tokenizers: pip install tokenizers",
             ErrorCode.UNSUPPORTED,
         ) from None
     contents = [read_text(text) for text in texts]
