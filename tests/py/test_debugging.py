@@ -267,7 +267,7 @@ def test_what_cannot_be_drawn_is_refused(x, tmp_path, monkeypatch):
     with pytest.raises(kael.Error, match="a graph of 2,001 nodes, expected at most 2,000"):
         kael.draw_graph(y, tmp_path / "graph.svg")
     monkeypatch.setitem(sys.modules, "graphviz", None)
-    with pytest.raises(kael.Error, match="needs the package graphviz: pip install graphviz$") as caught:
+    with pytest.raises(kael.Error, match=r"needs the package graphviz: pip install graphviz$") as caught:
         kael.draw_graph(x * x, tmp_path / "graph.svg")
     assert caught.value.code is kael.ErrorCode.UNSUPPORTED
     monkeypatch.undo()

@@ -145,7 +145,7 @@ def test_another_model_is_refused(tmp_path):
 
 def test_without_the_package_it_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    with pytest.raises(kael.Error, match="needs the package huggingface_hub: pip install huggingface_hub$"):
+    with pytest.raises(kael.Error, match=r"needs the package huggingface_hub: pip install huggingface_hub$"):
         _download.download("gpt2", tmp_path)
 
 

@@ -140,7 +140,7 @@ def test_what_is_missing_is_named(monkeypatch, tmp_path):
     with kael.record_memory() as timeline:
         pass
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(kael.Error, match="plots need the package matplotlib: pip install matplotlib$"):
+    with pytest.raises(kael.Error, match=r"plots need the package matplotlib: pip install matplotlib$"):
         timeline.plot(tmp_path / "memory.svg")
 
 
