@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from layouts import needs_torch
 
 import kael
+from kael._apply import apply
 from kael.nn.functional import causal_attention, scaled_dot_product_attention
 
 
@@ -143,6 +144,7 @@ def test_scores_that_overflow_are_nan_and_not_nothing(dtype, large):
         (lambda: causal_attention(kael.zeros(1, 4, 14), 2), "the last one a multiple of 3 [*] 2"),
         (lambda: causal_attention(kael.zeros(1, 4, 12), 0), "heads is 0, expected 1"),
         (lambda: causal_attention(kael.zeros(1, 4, 12, dtype="int64"), 2), "dtype int64"),
+        (lambda: apply("causal_attention", kael.zeros(1, 4, 12), 0, 1.0), "0 heads, expected 1 or more"),
     ],
 )
 def test_what_does_not_fit_is_an_error(make, message):
