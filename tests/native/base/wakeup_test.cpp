@@ -43,6 +43,8 @@ TEST_P(WakeupTest, NeverBlocksHoweverOftenItIsCalled) {
 }
 
 TEST_P(WakeupTest, WithoutADescriptorLeftItSaysSo) {
+    // UBSan looks at a type for the first time through a pipe, and finds fault where it gets none.
+    EXPECT_EQ(message_of([] { KAEL_CHECK(false, "looked at"); }), "looked at");
     rlimit saved = {};
     ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &saved), 0);
     const rlimit none = {0, saved.rlim_max};
