@@ -122,7 +122,8 @@ class Generator:
         the model's log probabilities. Loop."""
         if self.shutting_down.is_set():  # since the slot was reserved
             raise errors.shutting_down()
-        bridge = open_bridge(self.model, request.max_tokens, self.shutting_down)
+        each_at_once = request.stream or bool(request.stop)  # a stop string ends the generation
+        bridge = open_bridge(self.model, request.max_tokens, self.shutting_down, each_at_once)
         worker = threading.Thread(
             target=self._work, args=(prompt, request, bridge, logprobs), name="kael-generate", daemon=True
         )

@@ -144,11 +144,11 @@ def main():
     parser.add_argument("--tokens", type=int, default=64, help="of each generation")
     options = parser.parse_args()
     given = (options.data, options.rounds, options.tokens)
-    cost, more, slowest = (
-        costs_beside_the_library(*given),
-        costs_of_requests(*given),
-        slowest_health_check(*given),
-    )
+    try:
+        cost = costs_beside_the_library(*given)
+    except kael.Error as error:  # of the model, which it is the first to load
+        sys.exit(f"{parser.prog}: {error}")
+    more, slowest = costs_of_requests(*given), slowest_health_check(*given)
     print(f"the server costs {cost:.1%} of the library's tokens per second (at most {MAX_COST:.0%})")
     others = f"{REQUESTS_PER_SECOND} requests a second"
     print(f"{others} cost {more:.1%} more than to an idle server (at most {MAX_COST:.0%})")
