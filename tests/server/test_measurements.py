@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import subprocess
 import sys
 
 import pytest
 import server_checkpoint
 import server_process
+
+SCHEMATHESIS = shutil.which(
+    "schemathesis",
+    path=os.pathsep.join([str(server_process.ROOT / "build/fuzz-server/bin"), os.environ["PATH"]]),
+)
 
 
 def run(module, *arguments):
@@ -39,6 +46,14 @@ def test_each_way_to_leave_is_measured(tmp_path):
         len(re.findall(r"^\| .*, (?:plain|stream) \|(?: \d+\.\d ms \|){4}$", result.stdout, re.MULTILINE))
         == 13
     )
+
+
+@pytest.mark.skipif(SCHEMATHESIS is None, reason="needs schemathesis, which scripts/fuzz-server installs")
+def test_requests_drawn_at_random_find_nothing(tmp_path):
+    folder = server_checkpoint.write(tmp_path)
+    result = run("fuzzing", "--minutes", 0, "--data", folder, "--schemathesis", SCHEMATHESIS)
+    assert result.returncode == 0, result.stdout
+    assert re.search(r"^Test cases:\n +\d+ generated, \d+ passed$", result.stdout, re.MULTILINE)
 
 
 def test_the_costs_of_serving_are_measured(tmp_path):

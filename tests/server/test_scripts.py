@@ -61,6 +61,7 @@ def test_help_is_answered_before_anything_is_installed_or_built(checkout):
         ("measure-cancellation", "--rounds"),
         ("measure-serving", "--tokens"),
         ("stress-server", "--connections"),
+        ("fuzz-server", "--minutes"),
         ("test", "--server"),
         ("verify", "tsan"),
     ):

@@ -1,1 +1,2 @@
-"""Programs that measure a whole server: scripts/measure-cancellation, measure-serving and stress-server."""
+"""Programs that try a whole server: scripts/measure-cancellation, measure-serving, stress-server and
+fuzz-server."""
