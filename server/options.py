@@ -330,4 +330,6 @@ def _texts(file: str, option: Option, value: Any) -> list[str]:
         if isinstance(item, bool) or not isinstance(item, str | int | float):
             expected = "a text or a number" + (", or a list of them" if option.many else "")
             raise Mistake(f"{file}: {option.name}: expected {expected}")
+        if option.secret and not isinstance(item, str):  # 1 and 1.0 would be others than they look
+            raise Mistake(f"{file}: {option.name}: expected a text, in quotes")
     return [str(item) for item in values]

@@ -6,6 +6,7 @@ import codecs
 from collections.abc import Iterable
 from typing import Any
 
+from kael import _checks
 from kael._errors import Error, ErrorCode
 
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}".encode()
@@ -24,8 +25,8 @@ class TextStream:
 
     def __init__(self, tokenizer: Any, stop: str | Iterable[str] = ()) -> None:
         """``tokenizer`` is a :class:`kael.BpeTokenizer`, or anything with ``decode(ids) -> bytes``. The text
-        ends before the first of the ``stop`` strings that is complete. Raises :class:`kael.Error` for an
-        empty one.
+        ends before the first of the ``stop`` strings that is complete. Raises :class:`kael.Error` for one
+        that is empty or holds a lone surrogate, which no text has.
         """
         self._tokenizer = tokenizer
         self._stop = _checked_stop(stop)
@@ -101,6 +102,7 @@ def _checked_stop(stop: str | Iterable[str]) -> tuple[str, ...]:
     for string in strings:
         if not isinstance(string, str):
             raise TypeError(f"a stop string must be a str, not {type(string).__name__}")
+        _checks.text("a stop string", string)
         if not string:
             raise Error("a stop string is empty, expected at least one character")
     return strings

@@ -98,7 +98,7 @@ def test_the_version_is_printed():
         (["generate", "--threads", "0"], "--threads: expected 1 to 256, not 0"),
         (["generate", "--temp", "1"], "--temp"),
         (["generate", "a", "--prompt", "b"], "--prompt: not allowed with argument TEXT"),
-        (["generate", "a", "b"], "unrecognized arguments: b"),
+        (["generate", "a", "b"], "unrecognized arguments: b (--help shows what there is; what holds spaces"),
         (["generate", "--data", ""], "--data: expected a path, not ''"),
         (["inspect", ""], "PATH: expected a path, not ''"),
         (["bench", "--depths", "32,x"], "--depths: expected a whole number, not 'x'"),
@@ -212,7 +212,7 @@ def test_stats_go_to_standard_error(checkpoint):
     ("arguments", "message"),
     [
         (["--data", "/nowhere", "--prompt", "a"], "/nowhere"),
-        (["--prompt", ""], "token|empty|prompt"),
+        (["--prompt", ""], "the prompt is empty, expected some text to continue"),
         (
             ["--prompt", "a", "--device", "cuda"],
             "device 'cuda' is not available in this build, expected 'cpu'",

@@ -99,6 +99,11 @@ def test_an_empty_stop_string_is_refused(stop):
         kael.TextStream(Pieces(), stop)
 
 
+def test_a_stop_string_that_no_text_holds_is_refused():
+    with pytest.raises(kael.Error, match=r"a stop string holds the lone surrogate U\+D800 at character 1"):
+        kael.TextStream(Pieces(), "a\ud800")
+
+
 def test_a_stop_string_that_is_no_text_is_a_type_error():
     with pytest.raises(TypeError, match="a stop string must be a str, not bytes"):
         kael.TextStream(Pieces(), [b"a"])

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 import kael
 from kael import _replaced_file, training
-from kael._cli import _train
+from kael._cli import _memory_limit, _train
 from kael.training import Evaluation, Options, Session, StepReport, Trainer, _corpus
 
 TEXT = "".join(
@@ -659,7 +659,8 @@ def test_the_command_trains_a_model_that_the_others_read(quick, tmp_path):
     assert "4 steps of 16 tokens" in text
     assert "step 4  loss" in text
     assert run("generate", "--data", tmp_path / "new", "--prompt", "The", "--max-tokens", 5, "--seed", 1)
-    assert "this training has ended, after step 4\n" in run("train", "--resume", tmp_path / "new")
+    assert f"ended after step 4; {tmp_path / 'new'} has the model" in text
+    assert "ended after step 4; " in run("train", "--resume", tmp_path / "new")
     short = ("--steps", 2, "--context", 8, "--dropout", 0.2)
     tuned = run("train", "--to", tmp_path / "tuned", "--from", tmp_path / "new", *quick[:2], *short)
     assert "2 steps" in tuned
@@ -829,6 +830,32 @@ def test_a_process_has_no_more_memory_than_is_free():
     )
     total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     assert 0 < int(done.stdout) < 2 * total
+
+
+def test_a_control_group_leaves_what_it_and_those_around_it_leave(tmp_path):
+    own = tmp_path / "cgroup"
+    groups = tmp_path / "groups"
+
+    def group(path, limit, current, files=0):
+        (groups / path).mkdir(parents=True, exist_ok=True)
+        (groups / path / "memory.max").write_text(f"{limit}\n")
+        (groups / path / "memory.current").write_text(f"{current}\n")
+        (groups / path / "memory.stat").write_text(f"anon 1\nactive_file {files}\ninactive_file 0\n")
+
+    def free():
+        return _memory_limit._free_in_control_groups(own, groups)
+
+    assert free() == math.inf  # on a system without them
+    own.write_text("4:memory:/of/version/1\n0::/outer/inner\n")
+    assert free() == math.inf
+    group("outer/inner", "max", 500)
+    assert free() == math.inf
+    group("outer", 1000, 700, files=200)
+    assert free() == 500
+    group("outer/inner", 600, 500)
+    assert free() == 100
+    group("outer/inner", 400, 500)
+    assert free() == 0
 
 
 def test_files_that_cannot_be_read_or_written_are_named(books, tmp_path):

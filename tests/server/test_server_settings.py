@@ -127,6 +127,7 @@ def test_the_file_may_be_named_in_the_environment(tmp_path, monkeypatch):
         ("port = true", "port: expected a text or a number"),
         ("port = [1]", "port: expected a text or a number"),
         ("data = {}", "data: expected a text or a number"),
+        ("api-key = [1]", "api-key: expected a text, in quotes"),
         ("ping-seconds = nan", "ping-seconds: 'nan' is no time"),
         ("ping-seconds = -1", "ping-seconds: '-1' is no time"),
         ("idle-seconds = 0", "idle-seconds: '0' is no time"),

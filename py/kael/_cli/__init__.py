@@ -81,7 +81,10 @@ class _Parser(argparse.ArgumentParser):
     """Answers wrong arguments with one line and code 2."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: {one_line(message)} (--help shows what there is)\n")
+        hint = "--help shows what there is"
+        if message.startswith("unrecognized arguments: ") and not message.partition(": ")[2].startswith("-"):
+            hint += '; what holds spaces needs quotes, as "Once upon a time"'
+        self.exit(2, f"{self.prog}: {one_line(message)} ({hint})\n")
 
     def print_help(self, file: Any = None) -> None:
         """argparse would drop what cannot be written."""

@@ -109,7 +109,10 @@ def run(options: argparse.Namespace) -> int:
     model = kael.GPT.from_pretrained(folder, device=options.device)
     tokenizer = kael.BpeTokenizer.from_pretrained(folder)
     _arguments.require_known_tokens(folder, tokenizer.vocabulary_size, model.config.vocab_size)
-    prompt = tokenizer.encode(_arguments.text_or_input(_prompt(options), "prompt"))
+    text = _arguments.text_or_input(_prompt(options), "prompt")
+    if not text:
+        raise kael.Error("the prompt is empty, expected some text to continue")
+    prompt = tokenizer.encode(text)
     request = _generation.Request(
         prompt,
         options.max_tokens,

@@ -8,6 +8,7 @@ batch at hand, and --resume goes on, with the same result as if it had never sto
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -142,10 +143,15 @@ def run(options: argparse.Namespace) -> int:
             raise
         raise _out_of_memory(error.message) from None
     _draw_losses(session)
-    if not session.has_ended:
+    if session.has_ended:
+        print(
+            f"ended after step {session.steps_done}; {session.folder} has the model of the lowest validation "
+            f'loss: python -m kael generate --data {shlex.quote(str(session.folder))} "Once upon a time"'
+        )
+    else:
         print(
             f"interrupted after step {session.steps_done} of {session.options.steps}; "
-            f"python -m kael train --resume {session.folder} goes on",
+            f"python -m kael train --resume {shlex.quote(str(session.folder))} goes on",
             file=sys.stderr,
         )
     return 0
@@ -269,8 +275,6 @@ class _Display:
             f"{_share_of_text(options.steps * session.trainer.epochs_per_step)}",
             flush=True,
         )
-        if session.has_ended:
-            print(f"this training has ended, after step {session.steps_done}", flush=True)
         per_step = session.trainer.tokens_per_step
         self._bar = self._tqdm(
             total=options.steps * per_step,
