@@ -179,7 +179,8 @@ class GenerationHandler(BodyHandler):
 
     async def _take_or_ping(self, bridge: Bridge) -> list[int]:
         """What the bridge has next. Meanwhile comments show proxies and clients that the stream is alive."""
-        seconds = self.application.server_settings.ping_seconds
+        asked = self._answer.request.ping_s
+        seconds = self.application.server_settings.ping_seconds if asked is None else asked
         while seconds > 0 and not await bridge.has_more(seconds):
             await self._send(PING, bridge)
         return await bridge.take()

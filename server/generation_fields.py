@@ -18,6 +18,7 @@ MAX_LOGPROBS = 20
 MAX_STOPS = 16
 MAX_STOP_CHARACTERS = 200
 MAX_TIMEOUT_SECONDS = 3600
+MAX_PING_SECONDS = 3600
 
 _STOP_STRING = {"type": "string", "minLength": 1, "maxLength": MAX_STOP_CHARACTERS}
 _PENALTY = {"type": "number", "minimum": -MAX_PENALTY, "maximum": MAX_PENALTY, "default": 0.0}
@@ -118,7 +119,16 @@ ALLOW_SPECIAL = {
     "default": False,
     "description": "<|endoftext|> in the text is the token of that name; else it is plain text",
 }
-STREAM = {"type": "boolean", "default": False, "description": "send the text as it is made"}
+STREAMING: dict[str, dict[str, Any]] = {
+    "stream": {"type": "boolean", "default": False, "description": "send the text as it is made"},
+    "ping_s": {
+        "type": "integer",  # none so small that comments are all that a stream says
+        "minimum": 0,
+        "maximum": MAX_PING_SECONDS,
+        "description": "seconds between two comments of a stream that has nothing to say, 0 for none; the "
+        "server's --ping-seconds without it",
+    },
+}
 ECHO = {"type": "boolean", "default": False, "description": "begin the text with the prompt"}
 LOGPROBS = {
     "type": "integer",

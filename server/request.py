@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import generation_fields
-from .generation_fields import ALLOW_SPECIAL, ECHO, LOGPROBS, MAX_NEW_TOKENS, STREAM
+from .generation_fields import ALLOW_SPECIAL, ECHO, LOGPROBS, MAX_NEW_TOKENS, STREAMING
 from .limits import MAX_PROMPT_CHARACTERS
 from .schema import Schema
 
@@ -31,7 +31,7 @@ SCHEMA = Schema(
         **generation_fields.ending(stop_at_eos=False),
         "echo": ECHO,
         "logprobs": LOGPROBS,
-        "stream": STREAM,
+        **STREAMING,
         "details": {
             "type": "boolean",
             "default": False,
@@ -75,6 +75,7 @@ class GenerateRequest:
     echo: bool
     logprobs: int | None  # of the most likely tokens beside each; None for none at all
     stream: bool
+    ping_s: int | None
     details: bool
 
     def sampling_options(self) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from .. import generation_fields
 from ..answer import USAGE, Answer, Part, TextToken
 from ..bridge import Bridge
 from ..generate import GenerationHandler
-from ..generation_fields import ALLOW_SPECIAL, ECHO, LOGPROBS, MAX_NEW_TOKENS, STREAM, TOKEN_ID
+from ..generation_fields import ALLOW_SPECIAL, ECHO, LOGPROBS, MAX_NEW_TOKENS, STREAMING, TOKEN_ID
 from ..handlers import json_number
 from ..limits import MAX_PROMPT_CHARACTERS
 from ..openai_errors import OpenAIErrors
@@ -61,7 +61,7 @@ SCHEMA = Schema(
             "x-messages": {"maxLength": "is not supported"},
             "description": "not supported",
         },
-        "stream": STREAM,
+        **STREAMING,
         "stream_options": {
             "type": "object",
             "properties": {"include_usage": {"type": "boolean", "default": False}},

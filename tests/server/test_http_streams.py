@@ -117,6 +117,26 @@ def test_a_stream_has_no_comments_where_none_is_due(serve, seconds):  # B002
     assert b": ping" not in read_until(client, b"[DONE]")
 
 
+def test_a_request_chooses_when_comments_come(serve):  # B002
+    model = Paced()
+    client = serve(model, ping_seconds=0).begin(stream=True, max_tokens=1, ping_s=1)
+    read_until(client, b": ping\n\n")
+    model.step()
+    read_until(client, b"[DONE]")
+
+
+def test_a_request_can_do_without_comments(serve):  # B002
+    model = Paced()
+    client = serve(model, ping_seconds=0.01).begin(stream=True, max_tokens=1, ping_s=0)
+    read_until(client, b"\r\n\r\n")
+    client.settimeout(0.05)
+    with pytest.raises(TimeoutError):
+        client.recv(1)
+    client.settimeout(20)
+    model.step()
+    assert b": ping" not in read_until(client, b"[DONE]")
+
+
 def test_a_model_that_fails_with_a_timeout_ends_its_stream(serve):
     class TimingOut:
         def generate(self, prompt, max_tokens, temperature, top_k, on_token):

@@ -113,6 +113,17 @@ def test_a_signal_ends_a_stream_with_what_there_is(slow_checkpoint):
         assert "Traceback" not in server.stderr
 
 
+def test_a_killed_server_leaves_nothing_that_keeps_the_next_from_its_port(slow_checkpoint):
+    with server_process.serve("--data", slow_checkpoint) as server:
+        client = server.begin("x" * 8, max_tokens=512, stream=True, top_k=1)
+        read_until(client, b"data: ")
+        server.kill()
+        arguments = ("-m", "server", "--data", slow_checkpoint, "--port", server.port)
+        with server_process.Process(*arguments) as successor:
+            assert successor.port == server.port
+            assert successor.generate("x", max_tokens=1).status == 200
+
+
 def test_a_signal_ends_a_plain_answer_with_what_there_is():
     with server_process.serve_fake("Telling") as server:
         client = server.begin(max_tokens=512, details=True)
