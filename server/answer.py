@@ -135,19 +135,12 @@ class Answer:
         texts, tokens = [], []
         for index, token in enumerate(self._prompt):
             if self.logprobs is not None:
-                tokens.append(TextToken(token, stream.known, self._said_of_prompt(index)))
+                said = _said_of_prompt(self.logprobs, index)
+                tokens.append(TextToken(token, stream.known, said))
             texts.append(stream.feed(token))
         texts.append(stream.end())
         self._echo = prompt if isinstance(prompt, str) else "".join(texts)
         return [Part(self._echo, tokens)]
-
-    def _said_of_prompt(self, index: int) -> kael.TokenLogprob | None:
-        if index == 0:
-            return None
-        try:
-            return self.logprobs.prompt_token(index)
-        except kael.Error:  # the generation was stopped before it had come so far
-            return None
 
     def bytes_of(self, token: int) -> bytes:
         """What a token stands for."""
@@ -198,3 +191,12 @@ class Answer:
                 name: None if figure is None else _rounded(figure) for name, figure in timings.items()
             },
         }
+
+
+def _said_of_prompt(logprobs: kael.Logprobs, index: int) -> kael.TokenLogprob | None:
+    if index == 0:
+        return None
+    try:
+        return logprobs.prompt_token(index)
+    except kael.Error:  # the generation was stopped before it had come so far
+        return None

@@ -11,6 +11,7 @@ import asyncio
 from abc import ABC, abstractmethod
 from typing import Any
 
+from tornado.http1connection import HTTP1Connection
 from tornado.iostream import IOStream
 from tornado.web import HTTPError, stream_request_body
 
@@ -56,7 +57,7 @@ class BodyHandler(BaseHandler, ABC):
             if self._finished or self.request.method == "OPTIONS":
                 return
             raise HTTPError(405)
-        self.request.connection.set_max_body_size(_TORNADO_LIMIT)
+        self._connection.set_max_body_size(_TORNADO_LIMIT)
         length = self.request.headers.get("Content-Length", "")
         waits = self._settle_expectation()
         is_number = length.isascii() and length.isdigit() and len(length) <= _MAX_LENGTH_DIGITS
@@ -113,7 +114,14 @@ class BodyHandler(BaseHandler, ABC):
     @property
     def stream(self) -> IOStream:
         """The client's connection."""
-        return self.request.connection.stream
+        return self._connection.stream
+
+    @property
+    def _connection(self) -> HTTP1Connection:
+        assert isinstance(
+            self.request.connection, HTTP1Connection
+        )  # the one kind that Tornado's server makes
+        return self.request.connection
 
     def _close(self) -> None:
         self.stream.close()

@@ -250,8 +250,7 @@ class RingBridge(Bridge):
 
     @property
     def prefill_seconds(self) -> float | None:
-        has_tokens = self._result is not None and bool(self._result.tokens)
-        return self._result.prompt_seconds if has_tokens else None
+        return self._result.prompt_seconds if self._result is not None and self._result.tokens else None
 
     def _on_readable(self) -> None:
         if self._closed:

@@ -116,21 +116,21 @@ class GenerationHandler(BodyHandler):
         self._bridge, self._answer = bridge, answer
         if request.timeout_s is not None:
             remaining = max(started + request.timeout_s - time.monotonic(), 0.0)
-            self._timer = asyncio.get_running_loop().call_later(remaining, self._time_out)
+            self._timer = asyncio.get_running_loop().call_later(remaining, self._time_out, bridge, answer)
         if request.stream:
             await self._stream(bridge, answer)
         else:
             await self._plain(bridge, answer)
 
-    def _time_out(self) -> None:
-        self._answer.time_out()
-        self._bridge.stop()
+    def _time_out(self, bridge: Bridge, answer: Answer) -> None:
+        answer.time_out()
+        bridge.stop()
 
     async def _encode(self, request: GenerateRequest) -> list[int]:
         """The prompt's ids, from a thread. They are dropped when the client leaves before they are there."""
         encoding = asyncio.get_running_loop().run_in_executor(None, self._generator.prompt_ids, request)
         try:
-            await asyncio.wait({encoding, self._left}, return_when=asyncio.FIRST_COMPLETED)
+            await _first_of(encoding, self._left)
             if self._left.done():
                 raise ClientLeft
             return encoding.result()
@@ -157,7 +157,7 @@ class GenerationHandler(BodyHandler):
         self.set_header("Cache-Control", "no-cache")
         self.set_header("X-Accel-Buffering", "no")  # nginx would keep the events until the end
         await self._send(b"", bridge)
-        while batch := await self._take_or_ping(bridge):
+        while batch := await self._take_or_ping(bridge, answer.request.ping_s):
             events = await _made(answer, partial(self._fed_events, batch, answer))
             if answer.stopped:
                 bridge.stop()
@@ -177,9 +177,8 @@ class GenerationHandler(BodyHandler):
     def _events(self, parts: list[Part], answer: Answer) -> str:
         return "".join(_event(self.event(part, answer)) for part in parts)
 
-    async def _take_or_ping(self, bridge: Bridge) -> list[int]:
+    async def _take_or_ping(self, bridge: Bridge, asked: int | None) -> list[int]:
         """What the bridge has next. Meanwhile comments show proxies and clients that the stream is alive."""
-        asked = self._answer.request.ping_s
         seconds = self.application.server_settings.ping_seconds if asked is None else asked
         while seconds > 0 and not await bridge.has_more(seconds):
             await self._send(PING, bridge)
@@ -193,7 +192,7 @@ class GenerationHandler(BodyHandler):
         seconds = self.application.server_settings.stall_seconds
         while True:
             had_ended = bridge.ended
-            await asyncio.wait({flushed, self._left}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            await _first_of(flushed, self._left, seconds=seconds)
             if self._left.done():  # first: Tornado calls a write that was cut off complete
                 raise ClientLeft
             if flushed.done():
@@ -209,7 +208,7 @@ class GenerationHandler(BodyHandler):
 
     async def _finish_refusal(self, error: RequestError) -> None:
         if error.closes:  # Tornado does not look at the header
-            await asyncio.wait({self.flush(), self._left}, return_when=asyncio.FIRST_COMPLETED)
+            await _first_of(self.flush(), self._left)
             self.finish()
             self.stream.close()
         else:
@@ -255,6 +254,11 @@ class GenerationHandler(BodyHandler):
             self._bridge.abandon(ClientLeft())
         elif not self._finished and self not in self.application.active:
             self._count("cancelled")  # in the middle of its body
+
+
+async def _first_of(*futures: asyncio.Future[Any], seconds: float | None = None) -> None:
+    """Waits until one of them is done, or the time is over."""
+    await asyncio.wait(set(futures), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
 
 
 async def _made(answer: Answer, make: Callable[[], _Made]) -> _Made:

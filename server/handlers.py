@@ -7,12 +7,15 @@ import logging
 import math
 import re
 import secrets
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tornado.web import HTTPError, RequestHandler
 
 from .errors import BUSY_STATUS, RequestError
 from .logs import fields
+
+if TYPE_CHECKING:
+    from .app import KaelApplication
 
 log = logging.getLogger(__name__)
 
@@ -41,6 +44,7 @@ def json_number(figure: float) -> float | None:
 class BaseHandler(RequestHandler):
     """Answers in JSON, whatever goes wrong."""
 
+    application: KaelApplication
     ALLOW = "GET, HEAD, OPTIONS"
     OPEN = False  # to everybody, without key, by any name and for any page
 

@@ -31,7 +31,7 @@ class HangupWatch:
         self._streams: dict[int, IOStream] = {}
         self._epoll = select.epoll() if hasattr(select, "epoll") else None
         if self._epoll is not None:
-            asyncio.get_running_loop().add_reader(self._epoll.fileno(), self._on_events)
+            asyncio.get_running_loop().add_reader(self._epoll.fileno(), self._on_events, self._epoll)
 
     def watch(self, stream: IOStream) -> None:
         """From now to ``forget``, which the caller owes. A client that has left already is noticed too."""
@@ -51,7 +51,9 @@ class HangupWatch:
         descriptor = stream.socket.fileno()
         if self._streams.get(descriptor) is stream:
             del self._streams[descriptor]
-            self._unregister(descriptor)
+            if self._epoll is not None:
+                with contextlib.suppress(OSError):  # closed in the meantime, which makes epoll forget it
+                    self._epoll.unregister(descriptor)
 
     def close(self) -> None:
         if self._epoll is not None:
@@ -59,12 +61,8 @@ class HangupWatch:
             self._epoll.close()
             self._epoll = None
 
-    def _unregister(self, descriptor: int) -> None:
-        with contextlib.suppress(OSError):  # closed in the meantime, which makes epoll forget it
-            self._epoll.unregister(descriptor)
-
-    def _on_events(self) -> None:
-        for descriptor, events in self._epoll.poll(0):
+    def _on_events(self, epoll: select.epoll) -> None:
+        for descriptor, events in epoll.poll(0):
             stream = self._streams.get(descriptor)
             if stream is None or stream.socket is None:
                 continue

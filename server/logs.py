@@ -15,7 +15,7 @@ import select
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
@@ -104,6 +104,11 @@ class LineWriter(logging.Handler):
         self._report_dropped()
         self._lines.put(line)
 
+    def _own_lock(self) -> AbstractContextManager[Any]:
+        """The one that is held around ``emit``."""
+        assert self.lock is not None
+        return self.lock
+
     def _line(self, record: logging.LogRecord) -> bytes:
         return f"{self.format(record)}\n".encode(errors="backslashreplace")
 
@@ -119,7 +124,7 @@ class LineWriter(logging.Handler):
             try:
                 self._write(line)
             except OSError:  # a full disk, a reader who has left: no reason not to serve
-                with self.lock:
+                with self._own_lock():
                     self._dropped += 1
 
     def _write(self, line: bytes) -> None:
@@ -134,7 +139,7 @@ class LineWriter(logging.Handler):
         """Waits for the lines that are left, but not for long."""
         super().close()
         if self._thread.is_alive():
-            with self.lock:
+            with self._own_lock():
                 self._report_dropped()
             self._lines.put(None)
             self._thread.join(CLOSE_SECONDS)

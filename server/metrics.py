@@ -21,7 +21,7 @@ from .errors import BUSY_REASONS, REJECTED_REASONS
 
 # Only once for the process, and before the first metric: a series for the time at which each counter began
 # is a surprise in every dashboard.
-prometheus_client.disable_created_metrics()
+prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
 
 _Kind = TypeVar("_Kind", Counter, Gauge, Histogram, Info)
 

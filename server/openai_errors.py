@@ -23,7 +23,7 @@ class OpenAIErrors(BaseHandler):
                 "message": "; ".join(texts) or error.body["error"],
                 "type": _type_of(error.status),
                 "param": field.split("/")[1] if field else None,
-                "code": _CODES.get(error.reason),
+                "code": _CODES.get(error.reason or ""),
             }
         }
 

@@ -7,7 +7,7 @@ the schema does not know.
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from typing import Any, cast
 
 import jsonschema
 
@@ -78,12 +78,12 @@ class Schema:
         }
 
     def _detail(self, error: jsonschema.ValidationError) -> dict[str, Any]:
-        rule, limit = str(error.validator), error.validator_value
+        rule, limit = str(error.validator), cast(Any, error.validator_value)
         if rule == "required":
-            missing = next(name for name in limit if name not in error.instance)
+            missing = next(name for name in limit if name not in cast(Any, error.instance))
             return {"field": f"/{missing}", "rule": rule, "message": "is required"}
         field = _pointer(error)
-        messages = self.properties[error.absolute_path[0]].get("x-messages", {})
+        messages = self.properties[str(error.absolute_path[0])].get("x-messages", {})
         if rule in messages:
             return {"field": field, "rule": rule, "message": messages[rule]}
         if rule == "type":
@@ -114,7 +114,7 @@ def _pointer(error: jsonschema.ValidationError) -> str:
     chose."""
     name, *rest = error.absolute_path
     places = itertools.takewhile(lambda part: isinstance(part, int), rest)
-    return "/" + "/".join([name, *map(str, places)])
+    return "/" + "/".join(map(str, [name, *places]))
 
 
 def _converted(value: Any, rules: dict[str, Any]) -> Any:

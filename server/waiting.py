@@ -25,7 +25,7 @@ class WaitingRoom:
         self._generator = generator
         self._places = places
         self._turns: deque[_Turn] = deque()
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None  # once somebody has asked
         generator.on_release = self._on_release
         generator.metrics.count_waiting(self.__len__)
 
@@ -46,7 +46,7 @@ class WaitingRoom:
             await self._wait(max_tokens, left)
 
     async def _wait(self, max_tokens: int, left: asyncio.Future[Any]) -> None:
-        turn = _Turn(self._loop.create_future(), max_tokens)
+        turn = _Turn(asyncio.get_running_loop().create_future(), max_tokens)
         self._turns.append(turn)
         try:
             await asyncio.wait({turn.given, left}, return_when=asyncio.FIRST_COMPLETED)

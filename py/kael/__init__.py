@@ -13,7 +13,7 @@ library is loaded at first use, from ``KAEL_LIBRARY``, the installed package or 
 """
 
 from kael import _early  # noqa: F401, I001  # before NumPy is imported
-from kael import _array_protocol, _creation, _indexing, _layers, _operators, _rearranging, _reductions  # noqa: F401  # for Tensor
+from kael import _functions
 from kael._autograd import enable_grad, grad, is_grad_enabled, no_grad, set_grad_enabled
 from kael._checkpoint import load_checkpoint, save_checkpoint
 from kael._debug import autograd_graph, explain, set_anomaly_detection, set_backward_trace
@@ -22,6 +22,7 @@ from kael._borrowing import from_numpy, frombuffer
 from kael._dlpack import from_dlpack
 from kael._errors import AnomalyError, Error, ErrorCode
 from kael._generation import FinishReason, Generation
+from kael._functions import *  # noqa: F403
 from kael._gradcheck import gradcheck
 from kael._gpt import GPT, GPTConfig, sample_next
 from kael._logprobs import Logprobs, TokenLogprob
@@ -45,8 +46,6 @@ from kael._tokenizer import BpeTokenizer
 
 __version__ = package_version()
 del package_version
-
-globals().update(_operators.FUNCTIONS)
 
 from kael import array_api, data, nn, optim, training  # noqa: E402, F401  # which use the functions
 
@@ -97,5 +96,5 @@ __all__ = [
     "set_random_state",
     "tensor",
 ]
-__all__ += _operators.FUNCTIONS
+__all__ += _functions.__all__
 __all__.sort(key=lambda name: (not name.isupper(), not name[0].isupper(), name))

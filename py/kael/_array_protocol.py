@@ -6,6 +6,7 @@ import importlib
 from typing import Any
 
 from kael._apply import apply_view
+from kael._attached import attach
 from kael._errors import Error, ErrorCode
 from kael._operators import method
 from kael._tensor import Tensor
@@ -44,5 +45,5 @@ def _matrix_transposed(self: Tensor) -> Tensor:
     return apply_view("transpose", self, -2, -1)
 
 
-Tensor.device = property(_device)  # type: ignore[attr-defined]
-Tensor.mT = property(_matrix_transposed)  # type: ignore[attr-defined]
+attach("device", property(_device))
+attach("mT", property(_matrix_transposed))

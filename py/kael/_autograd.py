@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kael import _callbacks, _checks, _hooks, _signatures
+from kael._attached import attach
 from kael._errors import Error
 from kael._library import check_status, native
 from kael._tensor import Tensor, _HandlePointer
@@ -91,8 +92,8 @@ def backward(
     check_status(status)
 
 
-Tensor.backward = backward  # type: ignore[attr-defined]
-Tensor.register_hook = _hooks.register_hook  # type: ignore[attr-defined]
+attach("backward", backward)
+attach("register_hook", _hooks.register_hook)
 
 
 def grad(

@@ -107,7 +107,7 @@ def _receiver(output: Any, records: bool) -> Callable[[str], object]:
     if not callable(receive):
         raise TypeError(f"output must be a file, a callable or None, not {type(output).__name__}")
     if not records:
-        return receive  # type: ignore[no-any-return]
+        return receive
     if write is None:
         return lambda text: output(_record(text))
     return lambda text: write(text + "\n")
@@ -116,7 +116,7 @@ def _receiver(output: Any, records: bool) -> Callable[[str], object]:
 def _record(text: str) -> dict[str, Any]:
     record = json.loads(text)
     record["norm"] = float(record["norm"])
-    return record  # type: ignore[no-any-return]
+    return record
 
 
 # ---- Anomalies

@@ -96,7 +96,7 @@ def __dlpack__(
         raise BufferError("__dlpack__ of a tensor that requires a gradient: share t.detach()")
     copies = copy is not None and _checks.flag("__dlpack__: copy", copy)
     versioned = max_version is not None and tuple(max_version) >= _VERSION
-    tensor = self.clone() if copies else self  # type: ignore[attr-defined]
+    tensor = self.clone() if copies else self
     if tensor.is_read_only and not versioned:
         raise BufferError("__dlpack__ of read-only memory, for a consumer that cannot see it: share a copy")
     functions = native().kept

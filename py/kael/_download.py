@@ -53,7 +53,7 @@ def download(name: str, folder: str | os.PathLike[str]) -> None:
     except OSError as error:
         raise Error(f"cannot make the folder {target}: {error.strerror}", ErrorCode.IO_ERROR) from None
     _reach(constants.ENDPOINT)
-    logging.set_verbosity_error()  # it would tell of each of its tries
+    logging.set_verbosity_error()  # type: ignore[no-untyped-call]  # it would tell of each of its tries
     for file in _FILES:
         try:
             hf_hub_download(repository, file, local_dir=target)

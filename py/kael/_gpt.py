@@ -65,6 +65,10 @@ class GPT(NotCopied):
 
     __module__ = "kael"
 
+    _lock: threading.Lock  # held by the thread that uses the handle
+    _user: int | None  # that thread
+    _running: _generation.Running
+
     def __init__(
         self,
         vocab_size: int = 50257,
@@ -136,8 +140,8 @@ class GPT(NotCopied):
         """A closed model: what there is when a constructor fails early."""
         self = super().__new__(cls)
         self._owned = Owned.closed("model")
-        self._lock = threading.Lock()  # held by the thread that uses the handle
-        self._user: int | None = None  # that thread
+        self._lock = threading.Lock()
+        self._user = None
         self._running = _generation.Running()
         self._dropout = 0.0
         self._training = True

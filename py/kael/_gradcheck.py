@@ -90,7 +90,7 @@ def _second_of_pairs(x: Tensor) -> Tensor:
 
 
 def _expanded_to(shape: tuple[int, ...]) -> _Layout:
-    return lambda x: x.expand(shape) if shape else x  # type: ignore[attr-defined]
+    return lambda x: x.expand(shape) if shape else x
 
 
 def _check(
@@ -162,7 +162,7 @@ def _check_expanded_gradient(result: Tensor, leaf: Tensor, rows: list[np.ndarray
     """A gradient of ones that all share one element must give the sum of the rows."""
     if not rows:
         return
-    ones = tensor(np.ones(()), dtype=result.dtype).expand(result.shape)  # type: ignore[attr-defined]
+    ones = tensor(np.ones(()), dtype=result.dtype).expand(result.shape)
     found = _walk(result, leaf, ones)
     expected = np.sum(rows, axis=0)
     if not np.allclose(found, expected, rtol=1e-9, atol=1e-9, equal_nan=True):

@@ -11,6 +11,7 @@ import numpy as np
 
 from kael import _checks
 from kael._apply import apply, apply_in_place, apply_view
+from kael._attached import attach
 from kael._errors import Error
 from kael._tensor import Tensor, tensor
 
@@ -124,6 +125,6 @@ def _iterate(self: Tensor) -> Iterator[Tensor]:
     return (apply_view("select", self, 0, index) for index in range(self.shape[0]))
 
 
-Tensor.__getitem__ = _getitem  # type: ignore[attr-defined]
-Tensor.__setitem__ = _setitem  # type: ignore[attr-defined]
-Tensor.__iter__ = _iterate  # type: ignore[attr-defined]
+attach("__getitem__", _getitem)
+attach("__setitem__", _setitem)
+attach("__iter__", _iterate)

@@ -103,7 +103,7 @@ class MemoryTimeline(NotCopied):
             return self._read
         pointer = self._owned.pointer()
         text = answered_text(lambda *out: native().released.kael_memory_recording_json(pointer, *out))
-        return json.loads(text)  # type: ignore[no-any-return]
+        return json.loads(text)
 
     def _end(self) -> None:
         check_status(native().kept.kael_memory_recording_stop(self._owned.pointer()))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from kael import _callbacks, _hooks, _signatures
+from kael._attached import attach
 from kael._handles import NotCopied, Owned, filled
 from kael._immortal import immortal
 from kael._library import answered_text, check_status, native
@@ -93,7 +94,7 @@ def grad_fn(self: Tensor) -> Node | None:
     return node
 
 
-Tensor.grad_fn = property(grad_fn)  # type: ignore[attr-defined]
+attach("grad_fn", property(grad_fn))
 
 
 def _filled(count: int, call: Callable[[Any], int]) -> list[Node | None]:

@@ -15,6 +15,7 @@ import numpy as np
 
 from kael import _checks, _signatures
 from kael._apply import INT64, apply, apply_in_place, apply_view
+from kael._attached import attach
 from kael._errors import Error
 from kael._tensor import Tensor
 
@@ -33,7 +34,7 @@ def public(function: Callable[..., Any]) -> Callable[..., Any]:
     """Makes ``_name(x, ...)`` the function ``kael.name`` and the method ``Tensor.name``."""
     name = function.__name__.removeprefix("_")
     FUNCTIONS[name] = _named(function, name)
-    setattr(Tensor, name, function)
+    attach(name, function)
     return function
 
 
@@ -42,7 +43,7 @@ def method(function: Callable[..., Any]) -> Callable[..., Any]:
     name = function.__name__
     if not name.startswith("__"):
         name = name.removeprefix("_")
-    setattr(Tensor, name, _named(function, name))
+    attach(name, _named(function, name))
     return function
 
 
@@ -270,13 +271,13 @@ def _is_operand(value: Any) -> bool:
 
 
 def _define_sign(sign: str, name: str) -> None:
-    def forwards(self: Tensor, other: Any) -> Any:
+    def forwards(self: Tensor, other: Any) -> Tensor:
         return apply(name, self, other) if _is_operand(other) else NotImplemented
 
-    def backwards(self: Tensor, other: Any) -> Any:
+    def backwards(self: Tensor, other: Any) -> Tensor:
         return apply(name, other, self) if _is_operand(other) else NotImplemented
 
-    def in_place(self: Tensor, other: Any) -> Any:
+    def in_place(self: Tensor, other: Any) -> Tensor:
         if not _is_operand(other):
             return NotImplemented
         apply_in_place(name + "_", self, other)
@@ -288,7 +289,7 @@ def _define_sign(sign: str, name: str) -> None:
 
 
 def _define_comparison(name: str) -> None:
-    def compare(self: Tensor, other: Any) -> Any:
+    def compare(self: Tensor, other: Any) -> Tensor:
         return apply(name, self, _beside(self, other)) if _is_operand(other) else NotImplemented
 
     compare.__name__ = f"__{name}__"
@@ -309,7 +310,7 @@ def _bools_only(name: str, *operands: Any) -> None:
 
 
 def _define_bool_sign(sign: str, symbol: str, name: str) -> None:
-    def combine(self: Tensor, other: Any) -> Any:
+    def combine(self: Tensor, other: Any) -> Tensor:
         if not _is_operand(other):
             return NotImplemented
         _bools_only(symbol, self, other)
@@ -480,7 +481,7 @@ def _transposed(self: Tensor) -> Tensor:
     return apply_view("permute", self, list(reversed(range(self.ndim))))
 
 
-Tensor.T = property(_transposed)  # type: ignore[attr-defined]
+attach("T", property(_transposed))
 
 
 # ---- Numbers -----------------------------------------------

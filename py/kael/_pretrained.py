@@ -29,7 +29,7 @@ def save_pretrained(
     except OSError as error:
         raise Error(f"cannot make the folder {path}: {error.strerror}", ErrorCode.IO_ERROR) from None
     tensors = {
-        name if name.startswith("lm_head.") else f"transformer.{name}": tensor.to(dtype)  # type: ignore[attr-defined]
+        name if name.startswith("lm_head.") else f"transformer.{name}": tensor.to(dtype)
         for name, tensor in model.state_dict().items()
     }
     save_safetensors(os.path.join(path, "model.safetensors"), tensors, {"format": "pt"})

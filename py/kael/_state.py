@@ -29,4 +29,4 @@ def copy_state(own: Mapping[str, Tensor], state: Mapping[str, Any], strict: bool
             )
     with no_grad():
         for name in common:
-            own[name].copy_(state[name])  # type: ignore[attr-defined]
+            own[name].copy_(state[name])

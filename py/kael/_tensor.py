@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -35,7 +35,13 @@ _EVERY_INTEGER_BELOW = 2.0**53
 _HandlePointer = ctypes.POINTER(_signatures.TensorHandle)
 
 
-class Tensor(NotCopied):
+if TYPE_CHECKING:
+    from kael._tensor_operators import TensorOperators
+else:
+    TensorOperators = object  # the operators are attached when they are defined
+
+
+class Tensor(NotCopied, TensorOperators):
     """An n-dimensional array in the memory of the library. Made by :func:`kael.tensor`, by loading a file, by
     a model.
 
@@ -258,7 +264,7 @@ class Tensor(NotCopied):
         """
         if flags & _WRITABLE and self.is_read_only:
             raise BufferError("a buffer to write to, of a tensor in read-only memory")
-        return memoryview(self.numpy())
+        return memoryview(cast(Any, self.numpy()))
 
     def __bytes__(self) -> bytes:
         """The bytes of the elements in row-major order."""
@@ -397,7 +403,7 @@ def _rounded_to_bfloat16(array: np.ndarray) -> Tensor:
     dtype = array.dtype.name
     if dtype not in _NUMPY_TYPES:
         dtype = "int64" if np.can_cast(array.dtype, np.int64) else "float64"
-    return _from_array(_convert(array, dtype), dtype).to("bfloat16")  # type: ignore[attr-defined, no-any-return]
+    return _from_array(_convert(array, dtype), dtype).to("bfloat16")
 
 
 def _from_array(array: np.ndarray, dtype: str) -> Tensor:

@@ -40,7 +40,7 @@ class Optimizer:
     _remembered: frozenset[str] = frozenset()
 
     def __init__(self, params: Parameters, defaults: dict[str, Any]) -> None:
-        given = list(params)
+        given: list[Any] = list(params)
         groups = given if given and isinstance(given[0], dict) else [{"params": given}]
         self.param_groups: list[dict[str, Any]] = []
         #: For each parameter, in the order of :meth:`parameters`, what the optimizer remembers.
@@ -131,8 +131,8 @@ class Optimizer:
             elif not isinstance(value, Tensor):
                 raise TypeError(f"{what} must be a kael.Tensor, not {type(value).__name__}")
             elif (value.dtype, value.shape) != (tensor.dtype, tensor.shape):
-                expected = f"{tensor.dtype} {list(tensor.shape)}"
-                raise Error(f"{what} is {value.dtype} {list(value.shape)}, expected {expected}")
+                of_tensor = f"{tensor.dtype} {list(tensor.shape)}"
+                raise Error(f"{what} is {value.dtype} {list(value.shape)}, expected {of_tensor}")
 
 
 def _parameter(index: int, tensor: Any) -> Tensor:
@@ -144,11 +144,11 @@ def _parameter(index: int, tensor: Any) -> Tensor:
 
 
 def _contiguous(tensor: Tensor) -> Tensor:
-    return tensor.contiguous()  # type: ignore[attr-defined,no-any-return]
+    return tensor.contiguous()
 
 
 def _zeros_like(tensor: Tensor) -> Tensor:
-    return kael.zeros(*tensor.shape, dtype=tensor.dtype)  # type: ignore[attr-defined,no-any-return]
+    return kael.zeros(*tensor.shape, dtype=tensor.dtype)
 
 
 def _rate(name: str, value: Any, least: float = 0.0, below: float = math.inf) -> float:

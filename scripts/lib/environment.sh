@@ -126,6 +126,7 @@ has_package() {
     libgtest-dev) includes gtest/gtest.h ;;
     libgmock-dev) includes gmock/gmock.h ;;
     clang-19) have clang++-19 ;;
+    graphviz) have dot ;;
     libclang-rt-19-dev) has_clang_runtime ;;
     llvm-19) have llvm-cov-19 && have llvm-profdata-19 ;;
     python3-venv) python3 -c 'import ensurepip, venv' >/dev/null 2>&1 ;;

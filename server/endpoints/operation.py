@@ -40,8 +40,10 @@ class HealthAnswer(httputil.HTTPMessageDelegate):
             }
         )
         body = b"" if self._request.method == "HEAD" else self.BODY
-        self._request.connection.write_headers(httputil.ResponseStartLine("", 200, "OK"), headers, body)
-        self._request.connection.finish()
+        connection = self._request.connection
+        assert connection is not None  # Tornado's server sets it before it asks for a handler
+        connection.write_headers(httputil.ResponseStartLine("", 200, "OK"), headers, body)
+        connection.finish()
 
 
 class ReadyHandler(BaseHandler):

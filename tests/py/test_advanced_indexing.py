@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as st_numpy
+from pytorch import torch
 
 import kael
-
-torch = pytest.importorskip("torch", reason="PyTorch, the oracle of these tests, is not installed")
 
 
 @st.composite

@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from pytorch import torch
 
 import kael
 from kael._apply import apply
-
-torch = pytest.importorskip("torch", reason="PyTorch, the oracle of these tests, is not installed")
 
 
 def same(answer, expected):

@@ -56,7 +56,7 @@ def _file(path: Path) -> dict[str, Any]:
 
 def _not_finite(tensor: kael.Tensor) -> int:
     """How many elements are NaN or infinite."""
-    return tensor.numel() - int(tensor.isfinite().sum().item())  # type: ignore[attr-defined]
+    return tensor.numel() - int(tensor.isfinite().sum().item())
 
 
 def _layers_by_number(item: tuple[str, kael.Tensor]) -> list[Any]:

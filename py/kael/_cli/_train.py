@@ -22,7 +22,7 @@ from kael._cli import _arguments, _memory_limit
 from kael._errors import one_line
 from kael.training import Evaluation, Options, Session, StepReport
 
-_DEFAULTS = {field.name: field.default for field in fields(Options)}
+_DEFAULTS: dict[str, Any] = {field.name: field.default for field in fields(Options)}
 # Where weights have been trained before, large steps would undo that.
 _FINE_TUNING_RATE = 1e-4
 _CONTEXT = _DEFAULTS["context"]
@@ -224,7 +224,7 @@ def _tokenizer_folder(options: argparse.Namespace) -> Path:
 
 
 def _new_model(options: argparse.Namespace, chosen: Options, tokenizer: Path) -> kael.GPT:
-    sizes = {name: getattr(options, name) or default for name, default in _NEW_MODEL.items()}
+    sizes: dict[str, Any] = {name: getattr(options, name) or default for name, default in _NEW_MODEL.items()}
     kael.manual_seed(chosen.seed)
     return kael.GPT(
         vocab_size=kael.BpeTokenizer.from_pretrained(tokenizer).vocabulary_size,

@@ -121,8 +121,8 @@ def _finfo(type: Any, /) -> FloatLimits:
     if dtype not in KINDS["real floating"]:
         raise kael.Error(f"finfo: {dtype}, expected a dtype of floats")
     limits = np.finfo(dtype)
-    numbers = (limits.eps, limits.max, limits.min, limits.smallest_normal)
-    return FloatLimits(limits.bits, *map(float, numbers), dtype)
+    most, least, smallest = float(limits.max), float(limits.min), float(limits.smallest_normal)
+    return FloatLimits(limits.bits, float(limits.eps), most, least, smallest, dtype)
 
 
 @standard

@@ -163,7 +163,7 @@ class Module:
                 for key, tensor in tensors.items():
                     if tensor.dtype in ("float32", "float64", "float16", "bfloat16"):
                         if id(tensor) not in copies:
-                            copy = tensor.detach().to(dtype)  # type: ignore[attr-defined]
+                            copy = tensor.detach().to(dtype)
                             copies[id(tensor)] = copy.requires_grad_(table == "_parameters")
                         tensors[key] = copies[id(tensor)]
         return self

@@ -127,8 +127,8 @@ class Trainer:
     def _loss(self, inputs: kael.Tensor, targets: kael.Tensor) -> kael.Tensor:
         logits = self.model(inputs)
         return kael.nn.functional.cross_entropy(
-            logits.reshape(-1, logits.shape[-1]),  # type: ignore[attr-defined]
-            targets.reshape(-1),  # type: ignore[attr-defined]
+            logits.reshape(-1, logits.shape[-1]),
+            targets.reshape(-1),
         )
 
     def save(self, path: Any, progress: dict[str, Any]) -> None:

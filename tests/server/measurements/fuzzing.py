@@ -15,6 +15,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 import time
 
 import server_process
@@ -30,7 +31,8 @@ def draw_from_description(program, server, seconds):
         program, "--config-file", EXPECTATIONS, "run", description, "--checks", "all", "--max-time", seconds,
         "--request-timeout", 60, "--phases", "coverage,fuzzing,stateful", "--no-color",
     ]  # fmt: skip
-    result = subprocess.run([*map(str, command)], check=False, stdin=subprocess.DEVNULL)
+    with tempfile.TemporaryDirectory() as folder:  # for what it leaves behind
+        result = subprocess.run([*map(str, command)], cwd=folder, check=False, stdin=subprocess.DEVNULL)
     metrics = server.get("/metrics").body.decode()
     health = server.get("/health").status
     server.signal()
