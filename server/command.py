@@ -78,8 +78,9 @@ def _run(options: argparse.Namespace) -> int:
 def _announce(url: str, settings: Settings) -> None:
     body = shlex.quote(json.dumps({"prompt": PROMPT, "max_tokens": 32}))
     key = " -H 'Authorization: Bearer KEY'" if settings.api_keys else ""
+    request = f"curl -s {url}/generate{key} -d {body}"
     try:
-        print(f"kael serves on {url} until Ctrl-C - try: curl -s {url}/generate{key} -d {body}", flush=True)
+        print(f"kael serves on {url} until Ctrl-C - open it in a browser, or try: {request}", flush=True)
     except OSError as error:  # nobody reads it, which is no reason not to serve
         log.warning("cannot announce %s: %s", url, error.strerror)
         silence_stdout()

@@ -62,8 +62,11 @@ class BaseHandler(RequestHandler):
         """Why this request is not answered, if so."""
         if self.OPEN:
             return None
-        # Before a browser sends a key, it asks without.
-        return self.application.access.refusal(self.request, needs_key=self.request.method != "OPTIONS")
+        return self.application.access.refusal(self.request, self.needs_key())
+
+    def needs_key(self) -> bool:
+        """Whether this request must have one, where the server has keys."""
+        return self.request.method != "OPTIONS"  # which a browser sends before the key
 
     def prepare(self) -> Any:
         refusal = self.access_refusal()
@@ -95,8 +98,9 @@ class BaseHandler(RequestHandler):
         """The JSON that tells a client of ``error``."""
         return {**error.body, "request_id": self.request_id} if error.status == 422 else error.body
 
-    def compute_etag(self) -> None:
-        """No answer here is worth a 304."""
+    def compute_etag(self) -> str | None:
+        """Most answers are not worth a 304."""
+        return None
 
     def write_error(self, status_code: int, **_: Any) -> None:
         if status_code == 405:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from .endpoints import completions, description, generate, models, operation, tokens
+from .endpoints import completions, description, generate, models, operation, playground, tokens
 from .request import SCHEMA as GENERATE_SCHEMA
 from .route import Response, Route
 
 _EVENTS = "text/event-stream"
+
+_NOT_MODIFIED = Response(status=304)
 
 # Of what needs the model: a body that is too large or does not fit the context, or is wrong; a model that is
 # taken; a server that ends.
@@ -65,7 +67,21 @@ ROUTES = (
         body=tokens.DETOKENIZE_SCHEMA,
         refusals=_TOKENS_REFUSALS,
     ),
-    Route("GET", "/", description.RoutesHandler, "the routes", (Response(description.ROUTES_ANSWER),)),
+    Route(
+        "GET",
+        "/",
+        description.RootHandler,
+        "the routes; for browsers a page to try them",
+        (Response(description.ROUTES_ANSWER, texts=(playground.PAGE_TYPE,)), _NOT_MODIFIED),
+    ),
+    Route(
+        "GET",
+        "/playground/{name}",
+        playground.PlaygroundHandler,
+        "the files of that page",
+        (Response(texts=playground.TYPES), _NOT_MODIFIED),
+        refusals=(404,),
+    ),
     Route(
         "GET",
         "/openapi.json",

@@ -32,7 +32,8 @@ def test_it_holds_the_package_under_a_name_of_its_own(wheel):
     with zipfile.ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if ".dist-info/" not in name}
     folder = server_process.ROOT / "server"
-    assert names == {f"kael_server/{source.relative_to(folder)}" for source in folder.rglob("*.py")}
+    sources = [*folder.rglob("*.py"), *(folder / "playground").iterdir()]
+    assert names == {f"kael_server/{source.relative_to(folder)}" for source in sources}
 
 
 def test_it_has_the_projects_version_and_a_command(wheel):
