@@ -14,6 +14,7 @@ from tornado.web import Application
 
 import kael
 
+from . import target
 from .access import Access
 from .endpoints.operation import HealthAnswer
 from .generate import GenerationHandler
@@ -62,6 +63,7 @@ class KaelApplication(Application):
             self.hangups.forget(stream)
 
     def find_handler(self, request: httputil.HTTPServerRequest, **options: Any) -> Any:
+        target.normalize(request)
         if request.path == "/health" and request.method in ("GET", "HEAD"):
             return HealthAnswer(request, self.access.headers(request))
         # By this header Tornado parses a body as a form, before the handler is asked, and refuses a bad one.
