@@ -21,6 +21,7 @@ from .generate import GenerationHandler
 from .generator import Generator
 from .handlers import NotFound, log_request
 from .hangup import HangupWatch
+from .host_header import HostHeaderCheck
 from .openai_errors import OpenAINotFound
 from .routes import ROUTES
 from .settings import Settings
@@ -61,6 +62,11 @@ class KaelApplication(Application):
         """Does nothing for a stream that is not watched, or where watching failed."""
         if "hangups" in self.__dict__:
             self.hangups.forget(stream)
+
+    def start_request(
+        self, server_conn: object, request_conn: httputil.HTTPConnection
+    ) -> httputil.HTTPMessageDelegate:
+        return HostHeaderCheck(super().start_request(server_conn, request_conn))
 
     def find_handler(self, request: httputil.HTTPServerRequest, **options: Any) -> Any:
         target.normalize(request)

@@ -6,6 +6,7 @@ import argparse
 import dataclasses
 import json
 import ssl
+from typing import Any
 
 from .access import is_loopback
 from .arguments import Failure
@@ -60,6 +61,12 @@ def _read_keys(name: str | None) -> tuple[str, ...]:
     return keys
 
 
+def _as_toml(value: Any) -> str:
+    """TOML's texts are JSON's but for two kinds of characters: DEL is escaped, half a surrogate pair, with
+    which Python writes a byte that is no UTF-8, cannot be."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
 def as_file(options: argparse.Namespace) -> str:
     """What is set and where, as a file of --config has it; secrets and what has no value as comments."""
     lines = []
@@ -67,9 +74,15 @@ def as_file(options: argparse.Namespace) -> str:
         value, source = getattr(options, option.attribute), options.sources[option.name]
         if option.secret and value:
             line = f"# {option.name} is set"
+        elif isinstance(value, str) and not _is_unicode(value):
+            line = f"# {option.name} is {value!r}, which is not UTF-8"
         elif value is None or value == ():
             line = f"# {option.name} is not set"
         else:
-            line = f"{option.name} = {json.dumps(value)}"
+            line = f"{option.name} = {_as_toml(value)}"
         lines.append(f"{line}  # {source}")
     return "\n".join(lines)
+
+
+def _is_unicode(text: str) -> bool:
+    return not any("\ud800" <= character <= "\udfff" for character in text)

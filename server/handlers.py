@@ -29,6 +29,8 @@ _REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,64}")
 # Of what the client sent, so much is logged.
 _LOGGED_PATH_CHARACTERS = 100
 _LOGGED_METHOD_CHARACTERS = 20
+# A name and a password, in a target that was no path.
+_USER_INFO = re.compile(r"//[^/]*@")
 
 
 def to_json(value: dict[str, Any]) -> str:
@@ -150,7 +152,7 @@ def log_request(handler: RequestHandler) -> None:
     request = handler.request
     request_id = getattr(handler, "request_id", "-")
     method = ascii(request.method[:_LOGGED_METHOD_CHARACTERS])[1:-1]
-    path = ascii(request.path[:_LOGGED_PATH_CHARACTERS])[1:-1]
+    path = ascii(_USER_INFO.sub("//", request.path)[:_LOGGED_PATH_CHARACTERS])[1:-1]
     status, milliseconds = handler.get_status(), 1000.0 * request.request_time()
     more = handler.log_fields() if isinstance(handler, BaseHandler) else {}
     log.info(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import re
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -32,18 +33,17 @@ def _whole_number(what: str, lowest: int, highest: int) -> Callable[[str], int]:
     return read
 
 
-def _seconds(lowest: float) -> Callable[[str], float]:
+def _seconds(lowest: float, or_none: bool = False) -> Callable[[str], float]:
     highest = 86400.0
+    expected = f"{'0 or ' if or_none else ''}{lowest:g} to {highest:g}"
 
     def read(text: str) -> float:
         try:
             number = float(text)
         except ValueError:
             number = math.nan
-        if not lowest <= number <= highest:
-            raise argparse.ArgumentTypeError(
-                f"{text!r} is no time in seconds, expected {lowest:g} to {highest:g}"
-            )
+        if not (lowest <= number <= highest or (or_none and number == 0)):
+            raise argparse.ArgumentTypeError(f"{text!r} is no time in seconds, expected {expected}")
         return number
 
     return read
@@ -60,21 +60,38 @@ def _one_of(*values: Any) -> Callable[[str], Any]:
     return read
 
 
+_HOST_NAME = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*")
+_ADDRESS = re.compile(r"\[[0-9a-f:.]+\]")
+_ORIGIN = re.compile(r"(https?)://(.+?)(?::([0-9]{1,5}))?")
+_DEFAULT_PORTS = {"http": "80", "https": "443"}  # which browsers leave out
+
+
+def _as_in_headers(host: str) -> str:
+    """A host name as browsers send it: in lower case, in ASCII, without the dot of the root."""
+    try:
+        return host.lower().encode("idna").decode().removesuffix(".")
+    except UnicodeError:
+        return ""
+
+
 def _origin(text: str) -> str:
-    scheme, separator, host = text.lower().partition("://")
-    if text != ANY and not (
-        scheme in ("http", "https") and separator and host and not set(host) & set("/?#@ ")
-    ):
+    if text == ANY:
+        return text
+    parts = _ORIGIN.fullmatch(text.lower())
+    scheme, host, port = parts.groups() if parts is not None else ("", "", None)
+    host = host if _ADDRESS.fullmatch(host) else _as_in_headers(host)
+    if not (_HOST_NAME.fullmatch(host) or _ADDRESS.fullmatch(host)):
         raise argparse.ArgumentTypeError(
             f"{text!r} is no origin, expected one such as https://example.org, or *"
         )
-    return text.lower()
+    return f"{scheme}://{host}" + (f":{port}" if port and port != _DEFAULT_PORTS[scheme] else "")
 
 
 def _host_name(text: str) -> str:
-    if not text or set(text) & set("/?#@: "):
+    name = ANY if text == ANY else _as_in_headers(text)
+    if name != ANY and not _HOST_NAME.fullmatch(name):
         raise argparse.ArgumentTypeError(f"{text!r} is no host name, expected one such as example.org, or *")
-    return text.lower()
+    return name
 
 
 def _key(text: str) -> str:
@@ -88,12 +105,14 @@ def is_key(text: str) -> bool:
     return 0 < len(text) <= _LONGEST_KEY and text.isascii() and text.isprintable() and " " not in text
 
 
-def _not_empty(what: str) -> Callable[[str], str]:
+def _name(what: str) -> Callable[[str], str]:
     """A variable that is not set must not mean something else, such as every address of this machine."""
 
     def read(text: str) -> str:
         if not text:
             raise argparse.ArgumentTypeError(f"{what} is empty")
+        if "\0" in text:
+            raise argparse.ArgumentTypeError(f"{what} holds a NUL character, which the system cannot take")
         return text
 
     return read
@@ -129,7 +148,7 @@ OPTIONS = (
         "DIR",
         "folder with model.safetensors, vocab.json, merges.txt and, unless it is GPT-2 small, config.json "
         "(default: the small model that kael ships)",
-        _not_empty("the name of the folder"),
+        _name("the name of the folder"),
     ),
     Option(
         "device",
@@ -142,7 +161,7 @@ OPTIONS = (
         "host",
         "ADDRESS",
         "address to listen on; without a key, anybody who can reach it can use the model",
-        _not_empty("the address"),
+        _name("the address"),
         "127.0.0.1",
     ),
     Option(
@@ -165,19 +184,19 @@ OPTIONS = (
         "api-key-file",
         "FILE",
         "file with such keys, one a line",
-        _not_empty("the name of the file"),
+        _name("the name of the file"),
     ),
     Option(
         "tls-certificate",
         "FILE",
         "serve HTTPS with the certificate in this file, and those that vouch for it, in PEM",
-        _not_empty("the name of the file"),
+        _name("the name of the file"),
     ),
     Option(
         "tls-key",
         "FILE",
         "its private key in PEM, unless it stands in the same file",
-        _not_empty("the name of the file"),
+        _name("the name of the file"),
     ),
     Option(
         "allowed-host",
@@ -228,7 +247,7 @@ OPTIONS = (
         "ping-seconds",
         "S",
         "time between two comments of a stream that has nothing to say, 0 for none",
-        _seconds(0.0),
+        _seconds(0.1, or_none=True),
         _DEFAULTS.ping_seconds,
     ),
     Option(
@@ -258,7 +277,7 @@ CONFIG = Option(
     "config",
     "FILE",
     'file with settings, in TOML: a line such as port = 9000 or data = "models/gpt2" for each',
-    _not_empty("the name of the file"),
+    _name("the name of the file"),
 )
 
 
@@ -292,7 +311,7 @@ def _complete_option(
         texts = text.split(_SEPARATOR) if option.many and not option.secret else [text]
         source, value = "environment", _from_texts(option, texts, option.variable)
     elif option.name in in_file:
-        place = f"{options.config}: {option.name}"
+        place = f"{_shown(options.config)}: {option.name}"
         source, value = "file", _from_texts(option, in_file[option.name], place)
     else:
         source, value = "default", () if option.many else option.default
@@ -315,13 +334,20 @@ def _read_file(name: str) -> dict[str, list[str]]:
             values = tomllib.load(file)
     except OSError as error:
         raise NoFile(f"--config: cannot read {name!r}: {error.strerror}") from None
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise Mistake(f"{name}: is not TOML: {error}") from None
+    except ValueError as error:  # of TOML, of UTF-8, of a number with more digits than Python reads
+        raise Mistake(f"{_shown(name)}: is not TOML: {error}") from None
+    except RecursionError:
+        raise Mistake(f"{_shown(name)}: is nested too deeply") from None
     known = {option.name: option for option in OPTIONS}
     for setting in values:
         if setting not in known:
-            raise Mistake(f"{name}: {setting!r} is no setting")
+            raise Mistake(f"{_shown(name)}: {setting!r} is no setting")
     return {setting: _texts(name, known[setting], value) for setting, value in values.items()}
+
+
+def _shown(name: str) -> str:
+    """A file's name, which a terminal must not obey."""
+    return name if name.isprintable() else repr(name)
 
 
 def _texts(file: str, option: Option, value: Any) -> list[str]:
@@ -329,7 +355,7 @@ def _texts(file: str, option: Option, value: Any) -> list[str]:
     for item in values:
         if isinstance(item, bool) or not isinstance(item, str | int | float):
             expected = "a text or a number" + (", or a list of them" if option.many else "")
-            raise Mistake(f"{file}: {option.name}: expected {expected}")
+            raise Mistake(f"{_shown(file)}: {option.name}: expected {expected}")
         if option.secret and not isinstance(item, str):  # 1 and 1.0 would be others than they look
-            raise Mistake(f"{file}: {option.name}: expected a text, in quotes")
+            raise Mistake(f"{_shown(file)}: {option.name}: expected a text, in quotes")
     return [str(item) for item in values]

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import urllib.parse
 
 from tornado.httputil import HTTPServerRequest, split_host_and_port
+
+# A host and a port, and nobody's name and password.
+_AUTHORITY = re.compile(r"([a-zA-Z0-9._-]{1,255}|\[[0-9a-fA-F:.]+\])(:[0-9]{0,5})?")
 
 
 def normalize(request: HTTPServerRequest) -> None:
@@ -18,11 +22,10 @@ def normalize(request: HTTPServerRequest) -> None:
         return
     try:
         parts = urllib.parse.urlsplit(target)
-        name, _ = split_host_and_port(parts.netloc.lower())
-    except ValueError:  # brackets or a port that are none
+    except ValueError:  # brackets that are none
         return
-    if not name:
+    if not _AUTHORITY.fullmatch(parts.netloc) or parts.fragment:
         return
     # The host of the target counts, whatever the Host header says.
-    request.host, request.host_name = parts.netloc, name
+    request.host, request.host_name = parts.netloc, split_host_and_port(parts.netloc.lower())[0]
     request.path = parts.path or "/"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import logging
 
 import pytest
 from server_fakes import Echo
-from server_live import read_response
+from server_live import read_response, read_to_end
 
 
 def ask(server, line, host="server", body=b""):
@@ -36,6 +37,14 @@ def test_the_host_of_a_whole_url_counts(serve):
 )
 def test_what_is_no_url_of_http_is_not_found(serve, target):
     assert ask(serve(Echo()), f"GET {target}").status == 404
+
+
+@pytest.mark.parametrize("host", ["a:" + "9" * 5000, "h" * 2000])
+def test_a_host_header_of_any_length_is_answered(serve, host, caplog):
+    client = serve(Echo()).connect()
+    client.sendall(f"GET /health HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+    assert read_to_end(client).startswith(b"HTTP/1.1 400 ")
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
 
 
 def test_the_server_as_such_has_the_options_of_its_root(serve):

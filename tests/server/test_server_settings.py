@@ -105,6 +105,25 @@ def test_an_option_may_hold_several_values(tmp_path, monkeypatch):
     assert parse([]).allowed_hosts == names
 
 
+def test_names_are_compared_as_browsers_send_them():
+    hosts = ["--allowed-host", "A.org.", "--allowed-host", "m\u00fcnchen.de"]
+    origins = ["--cors-origin", "HTTPS://a.org:443", "--cors-origin", "http://m\u00fcnchen.de:80"]
+    more = ["--cors-origin", "http://[::1]:8080", "--cors-origin", "http://localhost:443"]
+    options = parse([*hosts, *origins, *more])
+    assert options.allowed_hosts == ("a.org", "xn--mnchen-3ya.de")
+    assert options.cors_origins == (
+        "https://a.org",
+        "http://xn--mnchen-3ya.de",
+        "http://[::1]:8080",
+        "http://localhost:443",
+    )
+
+
+def test_a_name_does_not_command_the_terminal(tmp_path, capsys):
+    (tmp_path / "\x1b[31m.toml").write_text("prot = 1")
+    assert "\x1b" not in refusal(capsys, 2, "--config", str(tmp_path / "\x1b[31m.toml"))
+
+
 def test_a_key_in_the_environment_is_one_key_whatever_it_holds(monkeypatch):
     monkeypatch.setenv("KAEL_SERVE_API_KEY", "long-and-strong,x")
     assert parse([]).api_keys == ("long-and-strong,x",)
@@ -130,6 +149,7 @@ def test_the_file_may_be_named_in_the_environment(tmp_path, monkeypatch):
         ("api-key = [1]", "api-key: expected a text, in quotes"),
         ("ping-seconds = nan", "ping-seconds: 'nan' is no time"),
         ("ping-seconds = -1", "ping-seconds: '-1' is no time"),
+        ("ping-seconds = 1e-9", "ping-seconds: '1e-09' is no time in seconds, expected 0 or 0.1 to 86400"),
         ("idle-seconds = 0", "idle-seconds: '0' is no time"),
         ("max-body-bytes = 5", "max-body-bytes: '5' is no number of bytes, expected 1024 to"),
         ("host = ''", "host: the address is empty"),
@@ -142,6 +162,13 @@ def test_the_file_may_be_named_in_the_environment(tmp_path, monkeypatch):
         ("prot = 9000", "'prot' is no setting"),
         ("config = 'x'", "'config' is no setting"),
         ("port 9000", "is not TOML"),
+        ("port = " + 5000 * "9", "is not TOML"),
+        ("port = " + 3000 * "[" + 3000 * "]", "is nested too deeply"),
+        ('api-key-file = "a\\u0000b"', "api-key-file: the name of the file holds a NUL character"),
+        ("allowed-host = '*.a.org'", "allowed-host: '*.a.org' is no host name"),
+        ('allowed-host = "a\\nb"', "is no host name"),
+        ("cors-origin = 'https://['", "is no origin"),
+        ('cors-origin = "http://a\\nb"', "is no origin"),
     ],
 )
 def test_a_mistake_in_the_file_is_one_line_with_its_place(text, named, tmp_path, capsys):
@@ -167,7 +194,7 @@ def test_a_mistake_in_the_environment_names_its_variable(monkeypatch, capsys):
 
 
 def test_the_settings_that_a_check_prints_are_a_file_of_settings(tmp_path):
-    folder = server_checkpoint.write(tmp_path / "model")
+    folder = server_checkpoint.write(tmp_path / "m\U0001f600\x7fdel")
     arguments = ["--data", folder, "--max-body-bytes", 70_000, "--ping-seconds", 0.25]
     result = server_process.run("--check", *arguments)
     assert result.returncode == 0, result.stderr
