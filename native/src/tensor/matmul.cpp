@@ -1,6 +1,7 @@
 #include "kael/matmul.h"
 
 #include <algorithm>
+#include <memory>
 #include <vector>
 
 #include "kael/error.h"
@@ -58,8 +59,8 @@ struct Tile {
 class FloatTiles {
 public:
     explicit FloatTiles(std::int64_t depth)
-        : scratch_(static_cast<std::size_t>(
-              kernels::cpu_kernels().matmul_scratch(std::min(depth, kDepthBlock)))) {}
+        : scratch_(std::make_unique_for_overwrite<float[]>(static_cast<std::size_t>(
+              kernels::cpu_kernels().matmul_scratch(std::min(depth, kDepthBlock))))) {}
     static std::int64_t panel() { return kernels::cpu_kernels().matmul_panel; }
     void operator()(const Tile<float>& tile) {
         const kernels::CpuKernels& kernels = kernels::cpu_kernels();
@@ -68,27 +69,30 @@ public:
             const float* x = tile.x + k * tile.column_stride_x;
             std::int64_t ldx = tile.row_stride_x;
             if (tile.column_stride_x != 1) {
-                x_in_rows_.resize(static_cast<std::size_t>(tile.rows * depth));
-                kernels.transpose(x, tile.column_stride_x, depth, tile.rows, x_in_rows_.data(),
+                if (x_in_rows_ == nullptr) {
+                    x_in_rows_ = std::make_unique_for_overwrite<float[]>(static_cast<std::size_t>(
+                        kRowBlock * std::min(tile.depth, kDepthBlock)));
+                }
+                kernels.transpose(x, tile.column_stride_x, depth, tile.rows, x_in_rows_.get(),
                                   depth);
-                x = x_in_rows_.data();
+                x = x_in_rows_.get();
                 ldx = depth;
             }
             const kernels::Matrix w = {tile.w + k * tile.row_stride_w, tile.row_stride_w,
                                        tile.column_stride_w};
             if (k == 0) {
                 kernels.matmul(x, ldx, tile.rows, w, depth, nullptr, tile.first, tile.last, tile.y,
-                               tile.ldy, scratch_.data());
+                               tile.ldy, scratch_.get());
             } else {
                 kernels.matmul_add(x, ldx, tile.rows, w, depth, tile.first, tile.last, tile.y,
-                                   tile.ldy, scratch_.data());
+                                   tile.ldy, scratch_.get());
             }
         }
     }
 
 private:
-    std::vector<float> scratch_;
-    std::vector<float> x_in_rows_;
+    std::unique_ptr<float[]> scratch_;
+    std::unique_ptr<float[]> x_in_rows_; // once it is needed
 };
 
 // For the other types: every output is one sum from the first k to the last.
@@ -132,13 +136,21 @@ std::int64_t pieces_of(std::int64_t size, std::int64_t piece) {
     return (size + piece - 1) / piece;
 }
 
-// Columns of one tile: as many as leave every thread something to do, since wide tiles are read
-// faster.
+// Columns of one tile: as many as leave every thread a few tiles, since wide tiles are read faster,
+// and, where that can be, all of them the same number.
 std::int64_t tile_columns(const Product& product, std::int64_t panel) {
-    const std::int64_t tiles =
+    const std::int64_t threads = get_num_threads();
+    const std::int64_t down =
         static_cast<std::int64_t>(product.offsets_a.size()) * pieces_of(product.rows, kRowBlock);
-    const std::int64_t wanted = pieces_of(std::int64_t{4} * get_num_threads(), tiles);
-    return pieces_of(pieces_of(product.columns, wanted), panel) * panel;
+    const std::int64_t panels = pieces_of(product.columns, panel);
+    const std::int64_t fewest = pieces_of(4 * threads, down);
+    for (std::int64_t across = fewest; across < fewest + threads; ++across) {
+        const std::int64_t width = pieces_of(panels, across);
+        if (down * pieces_of(panels, width) % threads == 0) {
+            return width * panel;
+        }
+    }
+    return pieces_of(panels, fewest) * panel;
 }
 
 template <typename T, typename Tiles>
