@@ -17,10 +17,10 @@ int main(int count, char** arguments) {
 
         const auto prompt = tokenizer.encode("Once upon a time");
         kael::gpt::GenerateOptions options;
-        options.max_tokens = 19;
+        options.max_tokens = 24;
         options.temperature = 0.8;
         options.top_k = 40;
-        options.seed = 627;
+        options.seed = 1;
         const auto result = model.generate(prompt.data(), std::ssize(prompt), options);
         std::cout << tokenizer.decode(result.tokens.data(), result.tokens.size()) << '\n';
     } catch (const kael::Error& error) {

@@ -15,7 +15,7 @@ from server_fakes import Broken, Echo, Paced, Recorder
 from server_live import wait_for
 
 KEY = "correct-horse"
-SEED = 627
+SEED = 1
 
 
 @pytest.fixture(scope="module")
