@@ -23,8 +23,8 @@ enum class ErrorCode : std::int32_t {
 };
 
 // what() is "kael error at FILE:LINE: check 'CONDITION' failed: MESSAGE"; message() is the MESSAGE
-// alone, one line that names what was wrong, what was expected and where: control characters in
-// `message` are escaped as in C ("\n", "\x00").
+// alone, one line of UTF-8 that names what was wrong, what was expected and where: control
+// characters in `message`, and bytes that are no UTF-8, are escaped as in C ("\n", "\xff").
 class Error : public std::runtime_error {
 public:
     Error(ErrorCode code, const char* file, int line, const char* condition,

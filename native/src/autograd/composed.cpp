@@ -193,17 +193,25 @@ Tensor repeat(const Tensor& x, const Shape& counts) {
         joined[i] = checked_multiply(joined[i], counts[i], "repeat: the size");
         result = result.unsqueeze(static_cast<int>(i)).expand(repeated).reshape(joined);
     }
-    return result.storage() == x.storage() ? result.clone() : result;
+    // What was copied on the way may be repeated as a view since.
+    return result.storage() == x.storage() ? result.clone() : result.contiguous();
 }
 
 namespace {
+
+constexpr const char* kTakenAway = "pad: the elements to take away";
+
+// How many elements an amount takes from its end.
+std::int64_t taken_away(std::int64_t amount) {
+    return amount < 0 ? checked_subtract(0, amount, kTakenAway) : 0;
+}
 
 // One dimension of x with `before` and `after` elements, which x has, added at its ends.
 Tensor extended(const Tensor& x, int dimension, std::int64_t before, std::int64_t after,
                 PadMode mode) {
     const std::int64_t size = x.size(dimension);
-    const std::int64_t first = std::max<std::int64_t>(-before, 0);
-    const std::int64_t left = size - first - std::max<std::int64_t>(-after, 0);
+    const std::int64_t first = taken_away(before);
+    const std::int64_t left = size - first - taken_away(after);
     const std::int64_t added = std::max(before, after);
     const bool possible = added <= 0 || (mode == PadMode::reflect    ? added < size
                                          : mode == PadMode::circular ? added <= left
@@ -248,9 +256,9 @@ Tensor pad(const Tensor& x, const Shape& amounts, const Scalar& value, PadMode m
         const std::int64_t before = amounts[i];
         const std::int64_t after = amounts[i + 1];
         const std::int64_t size = x.size(dimension);
-        const std::int64_t taken =
-            checked_add(std::max<std::int64_t>(-before, 0), std::max<std::int64_t>(-after, 0),
-                        "pad: the elements to take away");
+        const std::int64_t first = taken_away(before);
+        const std::int64_t last = taken_away(after);
+        const std::int64_t taken = checked_add(first, last, kTakenAway);
         KAEL_CHECK(taken <= size, "pad: " << taken << " elements to take away in dimension "
                                           << dimension << " of a tensor of shape "
                                           << to_string(x.shape()));
@@ -259,8 +267,7 @@ Tensor pad(const Tensor& x, const Shape& amounts, const Scalar& value, PadMode m
                                                : extended(result, dimension, before, after, mode);
             continue;
         }
-        result = result.slice(dimension, std::max<std::int64_t>(-before, 0),
-                              size - std::max<std::int64_t>(-after, 0));
+        result = result.slice(dimension, first, size - last);
         const auto border = [&](std::int64_t amount) {
             Shape shape = result.shape();
             shape[static_cast<std::size_t>(dimension)] = std::max<std::int64_t>(amount, 0);

@@ -1,30 +1,28 @@
 #include "kael/error.h"
 
+#include <cstddef>
+#include <string_view>
+
+#include "base/escaped.h"
+#include "base/utf8.h"
+
 namespace kael {
 
 namespace {
 
-// A path or a name in a message may hold line ends and other control characters: escaped here, for
-// every message, as in C.
-std::string one_line(const std::string& message) {
-    constexpr const char* kDigits = "0123456789abcdef";
+// A path or a name in a message may hold line ends, other control characters, and bytes that are no
+// UTF-8: escaped here, for every message, as in C.
+std::string one_line(std::string_view message) {
     std::string line;
     line.reserve(message.size());
-    for (const char character : message) {
-        const auto byte = static_cast<unsigned char>(character);
-        if (byte >= 0x20 && byte != 0x7F) {
-            line += character;
-        } else if (character == '\n') {
-            line += "\\n";
-        } else if (character == '\r') {
-            line += "\\r";
-        } else if (character == '\t') {
-            line += "\\t";
+    for (std::size_t index = 0; index < message.size();) {
+        const auto [character, length] = decode_utf8(message, index);
+        if (character >= 0x20 && character != 0x7F && character != kInvalidCharacter) {
+            line.append(message, index, length);
         } else {
-            line += "\\x";
-            line += kDigits[byte >> 4];
-            line += kDigits[byte & 0xF];
+            append_escaped(line, static_cast<unsigned char>(message[index]));
         }
+        index += length; // a byte where it is escaped
     }
     return line;
 }

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 
+#include "base/escaped.h"
 #include "base/utf8.h"
 
 namespace kael {
@@ -9,30 +10,6 @@ namespace kael {
 namespace {
 
 constexpr std::size_t kMaxQuotedBytes = 120;
-
-void append_escaped(std::string& out, unsigned char byte) {
-    constexpr std::string_view kDigits = "0123456789abcdef";
-    switch (byte) {
-    case '\n':
-        out += "\\n";
-        return;
-    case '\r':
-        out += "\\r";
-        return;
-    case '\t':
-        out += "\\t";
-        return;
-    case '"':
-    case '\\':
-        out += '\\';
-        out += static_cast<char>(byte);
-        return;
-    default:
-        out += "\\x";
-        out += kDigits[byte >> 4];
-        out += kDigits[byte & 0xF];
-    }
-}
 
 } // namespace
 
@@ -45,6 +22,9 @@ std::string in_quotes(std::string_view text) {
                            character != '\\' && character != kInvalidCharacter;
         if (plain) {
             out.append(text, index, length);
+        } else if (character == '"' || character == '\\') {
+            out += '\\';
+            out += text[index];
         } else {
             append_escaped(out, static_cast<unsigned char>(text[index]));
         }

@@ -21,4 +21,12 @@ TEST(Error, WhatNamesFileLineConditionAndMessage) {
     }
 }
 
+// A path or a name may be any bytes; whoever reads the message expects a line of text.
+TEST(Error, MessageIsOneLineOfUtf8) {
+    const kael::Error error(kael::ErrorCode::invalid_argument, "file", 1, "condition",
+                            "a\n\x01 \xFF \xC3( caf\xC3\xA9 \xE2\x82");
+    EXPECT_EQ(error.message(), "a\\n\\x01 \\xff \\xc3( caf\xC3\xA9 \\xe2\\x82");
+    EXPECT_TRUE(std::string(error.what()).ends_with(error.message())) << error.what();
+}
+
 } // namespace
