@@ -11,20 +11,15 @@
 #include "kael/error.h"
 #include "kael/gpt.h"
 
+#include "input.h"
 #include "temporary_folder.h"
 
 namespace {
 
 using kael::ErrorCode;
+using kael::fuzz::require;
 using kael::gpt::Activation;
 using kael::gpt::Config;
-
-// An assertion that stays in every build.
-void require(bool holds) {
-    if (!holds) {
-        __builtin_trap();
-    }
-}
 
 std::optional<Config> read(std::string_view text) {
     static const kael::test::TemporaryFolder folder;

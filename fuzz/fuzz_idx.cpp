@@ -10,9 +10,12 @@
 #include "kael/error.h"
 #include "kael/idx.h"
 
+#include "input.h"
 #include "temporary_folder.h"
 
 namespace {
+
+using kael::fuzz::require;
 
 struct Outcome {
     kael::Tensor tensor;
@@ -25,13 +28,6 @@ Outcome outcome_of(Load load) {
         return {load(), ""};
     } catch (const kael::Error& error) {
         return {{}, error.message()};
-    }
-}
-
-// An assertion that stays in every build.
-void require(bool holds) {
-    if (!holds) {
-        __builtin_trap();
     }
 }
 

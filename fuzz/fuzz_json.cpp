@@ -10,20 +10,15 @@
 
 #include "kael/error.h"
 
+#include "input.h"
 #include "io/json.h"
 
 namespace {
 
+using kael::fuzz::require;
 using kael::io::JsonKind;
 using kael::io::JsonMember;
 using kael::io::JsonValue;
-
-// An assertion that stays in every build.
-void require(bool holds) {
-    if (!holds) {
-        __builtin_trap();
-    }
-}
 
 // Counts what is open; skips every member or none.
 class Counter final : public kael::io::JsonVisitor {

@@ -9,10 +9,12 @@
 #include "kael/error.h"
 #include "kael/safetensors.h"
 
+#include "input.h"
 #include "temporary_folder.h"
 
 namespace {
 
+using kael::fuzz::require;
 using kael::io::LoadMode;
 using kael::io::SafeTensors;
 
@@ -26,13 +28,6 @@ Outcome load(const std::filesystem::path& path, LoadMode mode) {
         return {kael::io::read_safetensors(path, mode), ""};
     } catch (const kael::Error& error) {
         return {std::nullopt, error.message()};
-    }
-}
-
-// An assertion that stays in every build.
-void require(bool holds) {
-    if (!holds) {
-        __builtin_trap();
     }
 }
 

@@ -2,7 +2,6 @@
 // tokenizer, with a byte 0xFF (which neither may hold) between them.
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,18 +9,14 @@
 #include "kael/error.h"
 #include "kael/tokenizer.h"
 
+#include "input.h"
 #include "text/tokenizer_folder.h"
 
 namespace {
 
+using kael::fuzz::require;
 using kael::text::BpeTokenizer;
 using kael::text::TokenizerFolder;
-
-void require(bool condition) {
-    if (!condition) {
-        std::abort();
-    }
-}
 
 void round_trip(const BpeTokenizer& tokenizer, std::string_view text, bool allow_special) {
     const std::vector<std::int64_t> ids = tokenizer.encode(text, allow_special);
