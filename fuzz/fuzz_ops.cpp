@@ -1374,13 +1374,14 @@ void Run::index_select() {
     const int dimension = this->dimension(x.tensor, verdict);
     verdict = verdict == Verdict::open ? Verdict::wrong : verdict;
     const std::int64_t bound = verdict == Verdict::right ? x.tensor.size(dimension) : 1;
-    Tracked index = indices({static_cast<std::int64_t>(input_.below(4))}, bound, verdict);
+    Verdict indexed = verdict;
+    Tracked index = indices({static_cast<std::int64_t>(input_.below(4))}, bound, indexed);
     if (input_.rarely(16)) {
         index = any();
-        verdict = verdict == Verdict::right && index.dtype() == DType::int64 ? Verdict::open
+        indexed = verdict == Verdict::right && index.dtype() == DType::int64 ? Verdict::open
                                                                              : Verdict::wrong;
     }
-    check("index_select", {x.tensor, std::int64_t{dimension}, index.tensor}, verdict, [&] {
+    check("index_select", {x.tensor, std::int64_t{dimension}, index.tensor}, indexed, [&] {
         Expected result = {x.dtype(), x.shape(), {}};
         const std::size_t d = wrap(dimension, x.tensor);
         result.shape[d] = index.tensor.numel();
