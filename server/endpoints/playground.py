@@ -59,6 +59,7 @@ class FileHandler(BaseHandler):
         self.set_header("Content-Type", self._file.content_type)
         self.set_header("Content-Security-Policy", _POLICY)
         self.set_header("X-Content-Type-Options", "nosniff")
+        self.set_header("Cross-Origin-Resource-Policy", "same-origin")
         self.set_header("Cache-Control", "no-cache")
         self.finish(self._file.data)
 

@@ -80,6 +80,7 @@ def test_the_page_is_protected_and_fresh(server, path):
     assert {policy.pop(name) for name in nothing} == {"'none'"}
     assert policy == dict.fromkeys(("script-src", "style-src", "img-src", "connect-src"), "'self'")
     assert answer.headers["X-Content-Type-Options"] == "nosniff"
+    assert answer.headers["Cross-Origin-Resource-Policy"] == "same-origin"
     assert answer.headers["Cache-Control"] == "no-cache"
     assert answer.headers["Content-Type"].endswith("; charset=utf-8")
 
