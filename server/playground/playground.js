@@ -1,7 +1,7 @@
 // The playground: asks POST /generate for a stream and shows it as it comes.
 
 import { readEvents } from "./events.js";
-import { Settings, clearErrors, showError } from "./settings.js";
+import { Problem, Settings, clearErrors, showError } from "./settings.js";
 import { TokenView } from "./tokens.js";
 
 const REASONS = {
@@ -10,6 +10,8 @@ const REASONS = {
   timeout: "timeout_s",
   shutdown: "the end of the server",
 };
+
+const STRANGE = "The answer is not kael's";
 
 const find = (id) => document.getElementById(id);
 
@@ -37,7 +39,8 @@ class Refusal extends Error {
 
 // ---- Asking ----
 
-async function ask(path, options = {}) {
+// The answer to a request, if it is of that type.
+async function ask(path, type, options = {}) {
   const headers = key ? { Authorization: `Bearer ${key}` } : {};
   let response;
   try {
@@ -47,16 +50,25 @@ async function ask(path, options = {}) {
     throw new Refusal(0, "The server does not answer: the connection failed.");
   }
   if (!response.ok) throw await refusalOf(response);
+  const given = response.headers.get("Content-Type")?.split(";")[0] ?? "no content type";
+  if (given !== type) throw new Refusal(0, `${STRANGE}: status ${response.status}, ${given}.`);
   return response;
 }
 
 async function refusalOf(response) {
-  const body = await response.json().catch(() => ({}));
+  const body = await response.json().catch(() => null);
   const wait = response.headers.get("Retry-After");
-  const again = wait === null ? "" : ` Try again in ${wait} s.`;
-  let reason = `The server says: ${body.error ?? `status ${response.status}`}.`;
+  const again = /^\d+$/.test(wait) ? ` Try again in ${wait} s.` : "";
+  let reason = errorOf(body) ?? `The server says: status ${response.status}.`;
   if (response.status === 401) reason = key ? "The key is not the server's." : "The server asks for a key.";
-  return new Refusal(response.status, reason + again, body.details);
+  const isDetail = (detail) => typeof detail?.field === "string" && typeof detail.message === "string";
+  return new Refusal(response.status, reason + again, [body?.details].flat().filter(isDetail));
+}
+
+// What a body or an event says that went wrong, in this server's form or in OpenAI's, or null.
+function errorOf(body) {
+  const said = body?.error?.message ?? body?.error;
+  return typeof said === "string" ? `The server says: ${said.replace(/\.$/, "")}.` : null;
 }
 
 // Names and JSON texts: a number of JavaScript does not hold every seed.
@@ -84,7 +96,11 @@ async function generate() {
   try {
     const fields = requestFields();
     figures.seed = fields.get("seed") ?? null;
-    const response = await ask("generate", { method: "POST", body: bodyOf(fields), signal: running.signal });
+    const response = await ask("generate", "text/event-stream", {
+      method: "POST",
+      body: bodyOf(fields),
+      signal: running.signal,
+    });
     await show(response, figures, began, fields.get("echo") === "true");
     say(`Finished: ${count(figures.tokens)}.`);
   } catch (error) {
@@ -113,10 +129,12 @@ async function show(response, figures, began, hasPrompt) {
     isComplete = data === "[DONE]";
     if (isComplete) continue;
     const event = JSON.parse(data);
-    if (event.error) throw new Refusal(response.status, `The server says: ${event.error}.`);
+    const error = errorOf(event);
+    if (error) throw new Refusal(response.status, error);
     if ("finish_reason" in event) {
       take(event, figures);
     } else {
+      if (typeof event.text !== "string") throw new TypeError("an event without text");
       view.add(event);
       if (!isPrompt) figures.tokens += event.logprobs?.length ?? 1;
       if (!isPrompt) figures.first ??= (performance.now() - began) / 1000;
@@ -151,7 +169,10 @@ function say(text) {
 }
 
 // Says what went wrong, and at the field that it concerns.
-function explain({ status, message, details = [] }) {
+function explain(error) {
+  const isTold = error instanceof Refusal || error instanceof Problem;
+  if (!isTold) console.error(error); // what the page stumbled on in an answer is not for its reader
+  const { status, message, details } = isTold ? error : new Refusal(0, `${STRANGE}: its form is unknown.`);
   const wrong = details.map((detail) => ({ ...detail, name: detail.field.split("/")[1] ?? "the request" }));
   const sentences = wrong.map((detail) => `${detail.name} ${detail.message}.`);
   if (status === 413) wrong.push({ name: "prompt", message });
@@ -170,7 +191,7 @@ function tell({ tokens, rate, first, reason, seed }) {
   find("figure-first").textContent = first === null ? "–" : seconds(first);
   find("figure-reason").textContent = reason ?? "–";
   find("figure-seed").textContent = seed ?? "–";
-  find("repeat").hidden = seed === null;
+  find("repeat").hidden = seed === null || !settings.input("seed");
 }
 
 function setRunning(isRunning) {
@@ -204,13 +225,13 @@ function showCommand() {
 
 async function describe() {
   try {
-    const description = await (await ask("openapi.json")).json();
+    const description = await (await ask("openapi.json", "application/json")).json();
     const content = description.paths["/generate"].post.requestBody.content;
     settings.build(content["application/json"].schema.properties);
-    const models = await (await ask("v1/models")).json();
-    find("model").textContent = `Model: ${models.data[0].id}`;
+    const models = await (await ask("v1/models", "application/json")).json();
+    find("model-name").textContent = models.data[0].id;
+    find("model").hidden = false;
     find("key-form").hidden = true;
-    clear();
     return true;
   } catch (error) {
     explain(error);
@@ -232,6 +253,7 @@ find("key-form").addEventListener("submit", async (event) => {
   event.preventDefault();
   const given = find("field-key").value.trim();
   clearErrors();
+  find("alert").textContent = "";
   if (!/^[!-~]+$/.test(given)) {
     showError("key", "must have ASCII characters alone, and no spaces");
     return;
@@ -241,12 +263,18 @@ find("key-form").addEventListener("submit", async (event) => {
 });
 find("copy").hidden = !navigator.clipboard; // which pages have on this machine or by HTTPS
 find("copy").addEventListener("click", async () => {
-  await navigator.clipboard.writeText(find("command").value);
-  say("Copied.");
+  try {
+    await navigator.clipboard.writeText(find("command").value);
+    say("Copied.");
+  } catch {
+    find("command").select();
+    say("The browser does not let the page copy: the command is selected for it.");
+  }
 });
 find("curl").addEventListener("toggle", showCommand);
 document.addEventListener("input", showCommand);
 document.addEventListener("keydown", (event) => {
+  if (event.isComposing) return; // it is the input method's
   if (event.key === "Escape" && running) running.abort();
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
     event.preventDefault();

@@ -19,10 +19,9 @@ export class Settings {
     this.fields = new Map();
   }
 
+  // Once: fields that are there stay, with what was typed into them.
   build(properties) {
-    this.main.replaceChildren();
-    this.more.replaceChildren();
-    this.fields.clear();
+    if (this.fields.size) return;
     const others = Object.keys(properties).filter((name) => !MAIN.includes(name) && !OWN.includes(name));
     for (const name of [...MAIN, ...others]) {
       if (name in properties) this.add(name, properties[name], MAIN.includes(name) ? this.main : this.more);
@@ -57,9 +56,9 @@ export class Settings {
     return texts;
   }
 
-  // The input of a field.
+  // The input of a field, undefined where there is none.
   input(name) {
-    return this.fields.get(name).input;
+    return this.fields.get(name)?.input;
   }
 }
 

@@ -49,14 +49,14 @@ def start():
 
 
 class Page:
-    """The page of the server on a port of this machine."""
+    """The page of the server on a port of this machine, at a path, for somebody whom the address may name."""
 
-    def __init__(self, browser, port):
+    def __init__(self, browser, port, path="/", user=""):
         self.browser = browser
-        self.address = f"http://127.0.0.1:{port}/"
+        self.address = f"http://127.0.0.1:{port}{path}"
         browser.get("about:blank")
         browser.get_log("browser")  # of the page before
-        browser.get(self.address)
+        browser.get(self.address.replace("//", f"//{user}@", 1) if user else self.address)
 
     # Looking
 
@@ -119,7 +119,7 @@ class Page:
 
     def ready(self):
         """The page, once it knows the settings and the model."""
-        self.wait_for("model", "Model: ")
+        self.wait(lambda: self.text("model-name"))
         return self
 
     # Acting

@@ -5,17 +5,21 @@ from __future__ import annotations
 import json
 import math
 import re
-import shlex
+import subprocess
+import threading
 
 import pytest
 import server_browser
 import server_process
+from server_between import Between
 from server_browser import Page
-from server_fakes import Broken, Echo, Paced, Recorder
+from server_fakes import Broken, Echo, Paced, Recorder, RingEcho
 from server_live import wait_for
 
 KEY = "correct-horse"
 SEED = 1
+JSON = "application/json"
+EVENT_STREAM = "text/event-stream; charset=utf-8"
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +59,20 @@ def open_page(browser, serve):
     return open_page
 
 
+@pytest.fixture
+def put_between(serve):
+    """Something between the browser and a server around a fake."""
+    between = []
+
+    def put_between(model, prefix=""):
+        between.append(Between(serve(model), prefix))
+        return between[-1]
+
+    yield put_between
+    for one in between:
+        one.close()
+
+
 def plain(starter, **fields):
     body = {"prompt": "Once upon a time", "seed": SEED, "max_tokens": 12, "logprobs": 5, **fields}
     return starter.post(body).json
@@ -69,6 +87,15 @@ def let_go(model, server):
 
 def percentage(text):
     return float(re.search(r"([\d.]+)%", text)[1]) / 100
+
+
+def command_of(page):
+    """What curl is given by a shell that runs the command."""
+    page.find("curl").find_element("tag name", "summary").click()
+    page.wait(lambda: page.value("command"))
+    script = "curl() { printf '%s\\0' \"$@\"; }\n" + page.value("command")
+    run = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True)
+    return run.stdout.split("\0")[:-1]
 
 
 # ---- The text and its tokens ----
@@ -188,6 +215,22 @@ def test_stopping_ends_the_generation(open_page, way):
     page.wait_for("status", "Finished: 3 tokens.")
 
 
+def test_a_key_of_an_input_method_is_not_one_of_the_page(open_page):
+    model = Paced()
+    page, _ = open_page(model)
+    page.set(max_tokens=2).click("generate")
+    model.step()
+    page.wait_for("tokens", "a")
+    page.field("prompt").click()
+    composition = {"text": "か", "selectionStart": 1, "selectionEnd": 1}
+    page.browser.execute_cdp_cmd("Input.imeSetComposition", composition)
+    page.run("document.addEventListener('keydown', (event) => { window.composing = event.isComposing; })")
+    page.press("ESCAPE")
+    assert page.run("return window.composing")
+    model.step()
+    page.wait_for("status", "Finished: 2 tokens.")
+
+
 def test_a_page_in_the_answer_stays_text(open_page):
     text = "<script>window.broken = 1</script><img src=x onerror='window.broken = 2'>&amp;"
     page, _ = open_page(Echo())
@@ -272,10 +315,8 @@ def test_stop_strings_may_have_line_breaks(open_page):
 def test_the_command_asks_for_the_same(open_page):
     page, server = open_page(Echo())
     page.set(prompt="it's", max_tokens=4)
-    page.find("curl").find_element("tag name", "summary").click()
-    page.wait(lambda: page.value("command"))
-    command = shlex.split(page.value("command"))
-    assert command[:3] == ["curl", "-sN", f"{page.address}generate"]
+    command = command_of(page)
+    assert command[:2] == ["-sN", f"{page.address}generate"]
     body = {"prompt": "it's", "max_tokens": 4, "stream": True, "details": True}
     assert json.loads(command[command.index("-d") + 1]) == body
     assert server.post(body).text == "it's"
@@ -405,6 +446,119 @@ def test_a_key_is_asked_for_and_kept_in_memory_alone(browser, serve):
     assert page.value("field-key") == ""
 
 
+def test_a_description_that_comes_late_changes_nothing_that_is_there(browser, put_between):
+    model = Paced()
+    between = put_between(model)
+    between.gates["/openapi.json"] = threading.Event()
+    page = Page(browser, between.port)
+    page.click("generate")
+    model.step()
+    page.wait_for("tokens", "a")
+    between.gates["/openapi.json"].set()
+    page.ready()
+    assert page.text("tokens") == "a"
+    model.step()
+    page.wait_for("tokens", "ab")
+    page.press("ESCAPE")
+    page.wait_for("status", "Stopped after 2 tokens.")
+    model.step()
+
+
+def test_settings_survive_a_key(browser, put_between):
+    between = put_between(Echo())
+    between.answers["/v1/models"] = 401, JSON, '{"error": "no key"}'
+    page = Page(browser, between.port)
+    page.wait_for("alert", "The server asks for a key.")
+    page.set(max_tokens=3)
+    between.answers.clear()
+    page.set(key=KEY)
+    page.press("ENTER")
+    page.ready()
+    assert page.value("field-max_tokens") == "3"
+    assert page.text("alert") == page.text("field-key-error") == ""
+
+
+UNKNOWN = "The answer is not kael's: its form is unknown."
+
+
+@pytest.mark.parametrize(
+    ("status", "content_type", "body", "sentence"),
+    [
+        (500, JSON, "null", "The server says: status 500."),
+        (500, JSON, '{"error": {"message": "No luck."}}', "The server says: No luck."),
+        (500, JSON, '{"error": {}}', "The server says: status 500."),
+        (503, "text/html", "<h1>Sorry</h1>", "The server says: status 503."),
+        (422, JSON, '{"error": "no", "details": "because"}', "The server says: no."),
+        (422, JSON, '{"error": "no", "details": [null, {"field": 1}]}', "The server says: no."),
+        (200, "text/html", "<h1>Log in</h1>", "The answer is not kael's: status 200, text/html."),
+        (204, None, "", "The answer is not kael's: status 204, no content type."),
+        (200, EVENT_STREAM, "data: null\n\n", UNKNOWN),
+        (200, EVENT_STREAM, "data: {\n\n", UNKNOWN),
+        (200, EVENT_STREAM, "data: {}\n\n", UNKNOWN),
+        (200, EVENT_STREAM, 'data: {"text": "a", "logprobs": 5}\n\n', UNKNOWN),
+        (200, EVENT_STREAM, 'data: {"finish_reason": "length"}\n\n', UNKNOWN),
+        (200, EVENT_STREAM, 'data: {"error": {"message": "m"}}\n\n', "The server says: m."),
+        (200, EVENT_STREAM, "", "The connection broke before the end: the text is not complete."),
+    ],
+)
+def test_an_answer_of_somebody_else_is_told_in_a_sentence(
+    browser, put_between, status, content_type, body, sentence
+):
+    between = put_between(Echo())
+    between.answers["/generate"] = status, content_type, body
+    page = Page(browser, between.port).ready()
+    page.click("generate")
+    page.wait(lambda: page.text("alert"))
+    assert page.text("alert") == sentence
+    assert page.find("stop").get_attribute("aria-disabled") == "true"
+    assert [line for line in page.errors() if "Uncaught" in line] == []
+    between.answers.clear()
+    page.set(logprobs="", max_tokens=2).click("generate")
+    page.wait_for("status", "Finished: 2 tokens.")
+    assert page.text("alert") == ""
+
+
+@pytest.mark.parametrize("path", ["/openapi.json", "/v1/models"])
+@pytest.mark.parametrize(
+    ("status", "content_type", "body", "sentence"),
+    [
+        (500, JSON, "null", "The server says: status 500."),
+        (200, "text/html", "<h1>Log in</h1>", "The answer is not kael's: status 200, text/html."),
+        (200, JSON, "{}", UNKNOWN),
+        (200, JSON, "", UNKNOWN),
+    ],
+)
+def test_a_description_of_somebody_else_leaves_a_page_that_works(
+    browser, put_between, path, status, content_type, body, sentence
+):
+    between = put_between(RingEcho())
+    between.answers[path] = status, content_type, body
+    page = Page(browser, between.port)
+    page.wait(lambda: page.text("alert"))
+    assert page.text("alert") == sentence
+    if path == "/v1/models":
+        page.set(logprobs="")
+    page.click("generate")
+    page.wait_for("status", "Finished: 64 tokens.")
+    assert page.text("figure-seed").isdigit()
+    assert page.find("repeat").is_displayed() == (path == "/v1/models")
+    assert [line for line in page.errors() if "Uncaught" in line] == []
+
+
+def test_a_browser_that_refuses_to_copy_is_told(open_page):
+    page, _ = open_page(Echo())
+    command_of(page)
+    denied = {"permission": {"name": "clipboard-write"}, "setting": "denied"}
+    page.browser.execute_cdp_cmd("Browser.setPermission", denied)
+    try:
+        page.click("copy")
+        page.wait_for("status", "The browser does not let the page copy")
+    finally:
+        page.browser.execute_cdp_cmd("Browser.resetPermissions", {})
+    assert page.run("return getSelection().toString()") == page.value("command")
+    assert page.errors() == []
+
+
 # ---- The reader of events ----
 
 STREAM = (
@@ -517,6 +671,39 @@ def test_nothing_is_cut_off_on_a_narrow_screen_or_zoomed_in(answered, width):
         assert answered.run("return document.documentElement.scrollWidth <= window.innerWidth")
     finally:
         answered.browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def test_a_long_name_of_a_model_stays_in_the_window(browser, serve):
+    server = serve(Echo())
+    server.generator.name = "m" * 255
+    page = Page(browser, server.port).ready()
+    assert page.run("return document.documentElement.scrollWidth <= window.innerWidth")
+
+
+def test_text_that_runs_the_other_way_turns_no_text_of_the_page(browser, put_between):
+    turned = "\u202eab"
+    between = put_between(Echo())
+    between.answers["/v1/models"] = 200, JSON, json.dumps({"data": [{"id": turned}]})
+    token = {"token": 7, "text": turned, "bytes": list(turned.encode()), "logprob": -1, "top": []}
+    event = {"text": turned, "logprobs": [token]}
+    between.answers["/generate"] = 200, EVENT_STREAM, f"data: {json.dumps(event)}\n\ndata: [DONE]\n\n"
+    page = Page(browser, between.port).ready()
+    page.click("generate")
+    page.wait_for("status", "Finished: 1 token.")
+    page.point_at(page.tokens[0])
+    page.wait_for("token-summary", f"{turned} is token 7: ")
+    # From left to right: what was turned, and the sentence about it.
+    starts = page.run(
+        "return [...document.getElementById('token-summary').childNodes].map((node) => {"
+        "  const range = document.createRange();"
+        "  range.selectNodeContents(node);"
+        "  return range.getBoundingClientRect().left;"
+        "})"
+    )
+    assert len(starts) == 2
+    assert starts == sorted(starts)
+    (name,) = page.all("#model bdi")
+    assert name.get_property("textContent") == turned
 
 
 CONTRAST = """
