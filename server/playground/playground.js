@@ -28,6 +28,9 @@ const view = new TokenView({
 let key = ""; // kept nowhere else
 let running = null; // the AbortController of the request that runs
 
+// Without the user info that document.baseURI may have: fetch() refuses it, and the command shall not tell it.
+const addressOf = (path) => new URL(path, location.origin + location.pathname);
+
 // An answer that is no text, in words. `details` says which fields are wrong.
 class Refusal extends Error {
   constructor(status, message, details = []) {
@@ -44,7 +47,7 @@ async function ask(path, type, options = {}) {
   const headers = key ? { Authorization: `Bearer ${key}` } : {};
   let response;
   try {
-    response = await fetch(path, { ...options, headers, cache: "no-store" });
+    response = await fetch(addressOf(path), { ...options, headers, cache: "no-store" });
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new Refusal(0, "The server does not answer: the connection failed.");
@@ -214,7 +217,7 @@ function showCommand() {
   const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
   const authorization = key ? " -H 'Authorization: Bearer KEY'" : "";
   try {
-    const url = new URL("generate", document.baseURI);
+    const url = quoted(addressOf("generate").href);
     find("command").value = `curl -sN ${url}${authorization} -d ${quoted(bodyOf(requestFields()))}`;
   } catch (problem) {
     find("command").value = problem.message;
@@ -232,6 +235,7 @@ async function describe() {
     find("model-name").textContent = models.data[0].id;
     find("model").hidden = false;
     find("key-form").hidden = true;
+    find("field-key").value = "";
     return true;
   } catch (error) {
     explain(error);
@@ -280,6 +284,15 @@ document.addEventListener("keydown", (event) => {
     event.preventDefault();
     generate();
   }
+});
+
+// A browser may keep the page that is left, with all that it holds, and show it again.
+window.addEventListener("pagehide", () => {
+  running?.abort();
+  key = find("field-key").value = "";
+});
+window.addEventListener("pageshow", (event) => {
+  if (event.persisted) describe();
 });
 
 describe();

@@ -215,6 +215,17 @@ def test_stopping_ends_the_generation(open_page, way):
     page.wait_for("status", "Finished: 3 tokens.")
 
 
+@pytest.mark.parametrize("place", ["about:blank", "http://127.0.0.1:{}/health", "http://localhost:{}/health"])
+def test_leaving_the_page_ends_the_generation(open_page, place):
+    model = Paced()
+    page, server = open_page(model)
+    page.click("generate")
+    model.step()
+    page.wait_for("tokens", "a")
+    page.browser.get(place.format(server.port))
+    let_go(model, server)
+
+
 def test_a_key_of_an_input_method_is_not_one_of_the_page(open_page):
     model = Paced()
     page, _ = open_page(model)
@@ -320,6 +331,20 @@ def test_the_command_asks_for_the_same(open_page):
     body = {"prompt": "it's", "max_tokens": 4, "stream": True, "details": True}
     assert json.loads(command[command.index("-d") + 1]) == body
     assert server.post(body).text == "it's"
+
+
+@pytest.mark.parametrize("user", ["user:pw", "$(id)", "user:'$(id)'"])
+def test_who_asks_is_not_part_of_the_addresses_that_the_page_makes(browser, serve, user):
+    page = Page(browser, serve(Echo()).port, user=user).ready()
+    page.set(logprobs="", max_tokens=3).click("generate")
+    page.wait_for("status", "Finished: 3 tokens.")
+    assert command_of(page)[1] == f"{page.address}generate"
+
+
+def test_the_command_is_safe_for_a_shell_at_every_address(browser, put_between):
+    prefix = "/$(id)/it's;a&b"
+    page = Page(browser, put_between(Echo(), prefix).port, f"{prefix}/?a=$(id)#b").ready()
+    assert command_of(page)[1] == f"{page.address.partition('?')[0]}generate"
 
 
 # ---- What goes wrong ----
@@ -444,6 +469,24 @@ def test_a_key_is_asked_for_and_kept_in_memory_alone(browser, serve):
     browser.refresh()
     page.wait_for("alert", "The server asks for a key.")
     assert page.value("field-key") == ""
+
+
+def test_a_key_does_not_outlive_the_page(browser, serve):
+    server = serve(Echo(), api_keys=(KEY,))
+    page = Page(browser, server.port)
+    page.wait_for("alert", "The server asks for a key.")
+    page.set(key=KEY)
+    page.press("ENTER")
+    page.ready()
+    assert page.value("field-key") == ""
+    page.run("window.kept = true")
+    browser.get(f"{page.address}health")
+    browser.back()
+    page.wait_for("alert", "The server asks for a key.")
+    assert page.run("return window.kept")  # the browser has not made the page again
+    assert page.find("key-form").is_displayed()
+    page.click("generate")
+    page.wait_for("field-key-error", "The server asks for a key.")
 
 
 def test_a_description_that_comes_late_changes_nothing_that_is_there(browser, put_between):
