@@ -12,7 +12,16 @@ class Kael(ConanFile):
     options = {"with_benchmarks": [True, False]}
     default_options = {"with_benchmarks": False}
     exports = "VERSION"
-    exports_sources = "CMakeLists.txt", "VERSION", "LICENSE", "cmake/*", "native/*", "tests/*", "fuzz/*", "!*/build/*"
+    exports_sources = (
+        "CMakeLists.txt",
+        "VERSION",
+        "LICENSE",
+        "cmake/*",
+        "native/*",
+        "tests/*",
+        "fuzz/*",
+        "!*/build/*",
+    )
 
     def set_version(self):
         self.version = load(self, f"{self.recipe_folder}/VERSION").strip()
