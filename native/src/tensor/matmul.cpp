@@ -70,8 +70,8 @@ public:
             std::int64_t ldx = tile.row_stride_x;
             if (tile.column_stride_x != 1) {
                 if (x_in_rows_ == nullptr) {
-                    x_in_rows_ = std::make_unique_for_overwrite<float[]>(static_cast<std::size_t>(
-                        kRowBlock * std::min(tile.depth, kDepthBlock)));
+                    x_in_rows_ = std::make_unique_for_overwrite<float[]>(
+                        static_cast<std::size_t>(kRowBlock * std::min(tile.depth, kDepthBlock)));
                 }
                 kernels.transpose(x, tile.column_stride_x, depth, tile.rows, x_in_rows_.get(),
                                   depth);
