@@ -167,6 +167,19 @@ TEST_P(TokenRingTest, PassesTheWishToStopToTheProducer) {
     ring->release();
 }
 
+TEST_P(TokenRingTest, StopsItsOwnGenerationAlone) {
+    TokenRing* stopped = create(1);
+    TokenRing* other = create(1);
+    stopped->stop();
+    EXPECT_FALSE(other->stopping());
+    TokenRing* later = create(1);
+    EXPECT_FALSE(later->stopping());
+    for (TokenRing* ring : {stopped, other, later}) {
+        ring->finish();
+        ring->release();
+    }
+}
+
 TEST_P(TokenRingTest, TheLaterOwnerClosesTheDescriptor) {
     for (const bool consumer_first : {true, false}) {
         TokenRing* ring = create(1);
