@@ -68,15 +68,16 @@ def _run(options: argparse.Namespace) -> int:
                 options.host,
             )
         url = url_of(sockets[0], "https" if tls else "http")
-        ended = asyncio.run(serve(app, sockets, lambda: _announce(url, settings), tls))
+        ended = asyncio.run(serve(app, sockets, lambda: _announce(url, settings, app.generator.context), tls))
     if not ended:
         # The worker thread is inside the library and would keep the interpreter from ending.
         os._exit(EXIT_FAILED)
     return EXIT_DONE
 
 
-def _announce(url: str, settings: Settings) -> None:
-    body = shlex.quote(json.dumps({"prompt": PROMPT, "max_tokens": 32}))
+def _announce(url: str, settings: Settings, context: int) -> None:
+    # Half of a small context is left to the prompt.
+    body = shlex.quote(json.dumps({"prompt": PROMPT, "max_tokens": max(min(32, context // 2), 1)}))
     key = " -H 'Authorization: Bearer KEY'" if settings.api_keys else ""
     request = f"curl -s {url}/generate{key} -d {body}"
     try:

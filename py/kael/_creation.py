@@ -126,5 +126,5 @@ def _einsum(equation: str, *operands: Any) -> Tensor:
 
 
 @method
-def __matmul__(self: Tensor, other: Any) -> Any:
+def __matmul__(self: Tensor, other: Any) -> Tensor:
     return apply("matmul", self, other) if isinstance(other, Tensor) else NotImplemented

@@ -58,7 +58,7 @@ class Tensor(NotCopied, TensorOperators):
     _info: Any
     _owned: Owned
 
-    def __init__(self) -> None:
+    def __init__(self, *_: Any, **__: Any) -> None:
         raise TypeError("kael.Tensor has no constructor: use kael.tensor(data)")
 
     @classmethod

@@ -98,7 +98,10 @@ def test_the_version_is_printed():
         (["generate", "--threads", "0"], "--threads: expected 1 to 256, not 0"),
         (["generate", "--temp", "1"], "--temp"),
         (["generate", "a", "--prompt", "b"], "--prompt: not allowed with argument TEXT"),
-        (["generate", "a", "b"], "unrecognized arguments: b (--help shows what there is; what holds spaces"),
+        (
+            ["generate", "a", "b"],
+            "generate: unrecognized arguments: b (--help shows what there is; what holds spaces",
+        ),
         (["generate", "--data", ""], "--data: expected a path, not ''"),
         (["inspect", ""], "PATH: expected a path, not ''"),
         (["bench", "--depths", "32,x"], "--depths: expected a whole number, not 'x'"),

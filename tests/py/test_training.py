@@ -349,7 +349,7 @@ def test_a_training_ends_when_it_no_longer_improves(books, tmp_path):
 
 def test_a_second_training_does_not_overwrite_the_first(books, tmp_path):
     list(new_session(books, tmp_path).run())
-    with pytest.raises(kael.Error, match="holds a training already: resume it, or give another folder"):
+    with pytest.raises(kael.Error, match=r"holds a training already: go on with it \(--resume\), or give"):
         new_session(books, tmp_path)
 
 
@@ -758,7 +758,6 @@ def test_numbers_of_the_command_are_checked(tmp_path):
     [
         ("tokenizers", lambda folder: training.train_tokenizer([folder / "text.txt"], folder / "new")),
         ("matplotlib.figure", lambda folder: training.draw_losses(folder / "metrics", folder / "loss.svg")),
-        ("tqdm", lambda folder: _train._Display()),
     ],
 )
 def test_a_package_that_is_missing_is_named_and_how_to_install_it(books, monkeypatch, package, use):
@@ -766,6 +765,13 @@ def test_a_package_that_is_missing_is_named_and_how_to_install_it(books, monkeyp
     name = package.split(".")[0]
     with pytest.raises(kael.Error, match=f"needs the package {name}: pip install {name}$"):
         use(books)
+
+
+def test_all_packages_that_the_command_needs_are_named_at_once(monkeypatch):
+    monkeypatch.setitem(sys.modules, "tqdm", None)
+    with pytest.raises(kael.Error, match=r" -m pip install tqdm tokenizers matplotlib$") as caught:
+        _train._Display()
+    assert sys.executable in caught.value.message
 
 
 @pytest.mark.parametrize(
@@ -856,6 +862,13 @@ def test_a_control_group_leaves_what_it_and_those_around_it_leave(tmp_path):
     assert free() == 100
     group("outer/inner", 400, 500)
     assert free() == 0
+
+
+def test_a_training_without_a_model_yet_says_how_it_goes_on(quick, tmp_path):
+    run("train", "--to", tmp_path / "new", *quick)
+    (tmp_path / "new" / "model.safetensors").unlink()
+    line = run("generate", "--data", tmp_path / "new", "x", code=1)
+    assert f"python -m kael train --resume {tmp_path / 'new'} goes on" in line
 
 
 def test_files_that_cannot_be_read_or_written_are_named(books, tmp_path):

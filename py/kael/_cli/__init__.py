@@ -24,7 +24,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code."""
     program = _PROGRAM
     try:
-        options = _parser().parse_args(_with_joined_prompt(sys.argv[1:] if arguments is None else arguments))
+        given = _with_joined_prompt(sys.argv[1:] if arguments is None else arguments)
+        options, unknown = _parser().parse_known_args(given)
+        if unknown:
+            options.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
         program = f"{_PROGRAM} {options.command}"
         _require_stdout()
         code: int = options.run(options)
@@ -118,5 +121,5 @@ def _parser() -> argparse.ArgumentParser:
         summary = (module.__doc__ or "").splitlines()[0]
         command = commands.add_parser(name, help=summary, description=module.__doc__, allow_abbrev=False)
         module.add_arguments(command)
-        command.set_defaults(run=module.run)
+        command.set_defaults(run=module.run, parser=command)
     return parser

@@ -82,7 +82,14 @@ def add_threads(parser: argparse.ArgumentParser) -> None:
 
 def data_folder(options: argparse.Namespace) -> Path:
     """The folder that --data names, or that of the package's model."""
-    return options.data if options.data is not None else kael.default_model_path()
+    folder: Path = options.data if options.data is not None else kael.default_model_path()
+    has_model = (folder / "model.safetensors").exists()
+    if not has_model and (folder / "training" / "checkpoint.safetensors").exists():
+        raise kael.Error(
+            f"{folder} holds a training without a model yet: python -m kael train --resume {folder} goes on",
+            kael.ErrorCode.NOT_FOUND,
+        )
+    return folder
 
 
 def apply_threads(options: argparse.Namespace) -> None:

@@ -164,7 +164,11 @@ def _out_of_memory(message: str) -> kael.Error:
 
 def _session(options: argparse.Namespace, display: _Display) -> Session:
     if options.resume is not None:
-        _refuse(options, _FIXED, "cannot go with --resume, which goes on as the training began")
+        _refuse(
+            options,
+            _FIXED,
+            "cannot go with --resume, which goes on as the training began; --from trains a model further",
+        )
         return Session.resume(options.resume, display.encoding)
     if not options.text:
         raise kael.Error("there is no text: give files with --text")
@@ -241,7 +245,9 @@ class _Display:
             from tqdm import tqdm
         except ImportError:
             raise kael.Error(
-                "training needs the package tqdm: pip install tqdm", kael.ErrorCode.UNSUPPORTED
+                "training needs the packages tqdm and tokenizers, and matplotlib to draw the losses: "
+                f"{sys.executable} -m pip install tqdm tokenizers matplotlib",
+                kael.ErrorCode.UNSUPPORTED,
             ) from None
         self._tqdm: Any = tqdm
         self._bar: Any = None

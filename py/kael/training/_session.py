@@ -161,7 +161,9 @@ class Session:
 
     def _require_nothing_to_lose(self) -> None:
         if self._checkpoint.exists():
-            raise Error(f"{self.folder} holds a training already: resume it, or give another folder")
+            raise Error(
+                f"{self.folder} holds a training already: go on with it (--resume), or give another folder"
+            )
         if (self.folder / "model.safetensors").exists():
             raise Error(
                 f"{self.folder} holds a model already, which would be overwritten: give another folder"
