@@ -6,6 +6,7 @@ too late. Only what has something to finish takes the signals from here, by ``si
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import signal
 import sys
@@ -89,3 +90,5 @@ def _runs_the_command_line() -> bool:
 
 if _runs_the_command_line():
     signals_end_the_process()
+    if importlib.util.find_spec("numpy") is None:
+        sys.exit(f"python -m kael: kael needs the package numpy: {sys.executable} -m pip install numpy")

@@ -121,7 +121,8 @@ def _load() -> Native:
             tried.append(f"{path}: {error}")
             continue
         return _native
-    raise Error(f"the library was not found ({'; '.join(tried)}); {_HINT}", ErrorCode.NOT_FOUND)
+    hint = f"correct or unset KAEL_LIBRARY; else {_HINT}" if os.environ.get("KAEL_LIBRARY") else _HINT
+    raise Error(f"the library was not found ({'; '.join(tried)}); {hint}", ErrorCode.NOT_FOUND)
 
 
 def text_of(pointer: Any, length: int) -> str:

@@ -113,6 +113,25 @@ def test_wrong_arguments_are_one_line_and_code_2(arguments, message):
     assert message in run(*arguments, code=2)
 
 
+def test_without_numpy_it_says_what_to_install(tmp_path):
+    (tmp_path / "sitecustomize.py").write_text(
+        "import importlib.util as util\n"
+        "find = util.find_spec\n"
+        "util.find_spec = lambda name, *rest: None if name == 'numpy' else find(name, *rest)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "kael", "generate", "x"],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *filter(None, sys.path)])},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 1
+    assert done.stderr == (
+        f"python -m kael: kael needs the package numpy: {sys.executable} -m pip install numpy\n"
+    )
+
+
 # ---- generate
 
 
