@@ -150,3 +150,9 @@ def test_scores_that_overflow_are_nan_and_not_nothing(dtype, large):
 def test_what_does_not_fit_is_an_error(make, message):
     with pytest.raises(kael.Error, match=message):
         make()
+
+
+def test_a_mask_and_the_causal_one_exclude_each_other():
+    x = kael.zeros(1, 1, 2, 4)
+    with pytest.raises(kael.Error, match="attn_mask and is_causal, expected one of them"):
+        scaled_dot_product_attention(x, x, x, attn_mask=kael.ones(2, 2), is_causal=True)

@@ -547,3 +547,11 @@ def test_the_package_reaches_every_operator_of_the_library(root):
     called = {*dir(kael), *dir(kael.Tensor), *re.findall(r'"([a-z_0-9]+)"', sources)}
     # Names of operators that write are made of the others'.
     assert {name for name in operator_names() if not {name, name.removesuffix("_")} & called} == set()
+
+
+def test_operators_of_numbers_refuse_bools():
+    bools = kael.tensor([True, False])
+    with pytest.raises(kael.Error, match="sub: operands of dtype bool, expected numbers"):
+        kael.sub(bools, bools)
+    with pytest.raises(kael.Error, match="neg: operands of dtype bool, expected numbers"):
+        kael.neg(bools)
