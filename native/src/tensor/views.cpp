@@ -137,7 +137,10 @@ Tensor select(const Tensor& x, int dimension, std::int64_t index) {
     const std::int64_t size = x.shape()[selected];
     KAEL_CHECK(index >= -size && index < size,
                "select: index " << index << " of dimension " << selected << " of a tensor of shape "
-                                << to_string(x.shape()));
+                                << to_string(x.shape()) << ", expected "
+                                << (size == 0 ? std::string("one with elements there")
+                                              : std::to_string(-size) + " to " +
+                                                    std::to_string(size - 1)));
     const std::int64_t position = index < 0 ? index + size : index;
     Shape shape = x.shape();
     Shape strides = x.strides();

@@ -359,7 +359,10 @@ TEST(Views, AMisfitIsAnErrorThatShowsTheShapes) {
     EXPECT_EQ(message([&] { static_cast<void>(tensor.view({-2, -3})); }),
               "the shape [-2, -3] has a negative dimension");
     EXPECT_EQ(message([&] { static_cast<void>(tensor.select(0, -3)); }),
-              "select: index -3 of dimension 0 of a tensor of shape [2, 3]");
+              "select: index -3 of dimension 0 of a tensor of shape [2, 3], expected -2 to 1");
+    EXPECT_EQ(message([&] { static_cast<void>(Tensor::zeros({0, 3}, DType::int8).select(0, 0)); }),
+              "select: index 0 of dimension 0 of a tensor of shape [0, 3], expected one with "
+              "elements there");
     EXPECT_EQ(message([&] { static_cast<void>(tensor.expand({2, 4})); }),
               "expand: cannot expand the shape [2, 3] to [2, 4]: dimension 1 has 3 elements, "
               "expected 1 or "
