@@ -1,13 +1,9 @@
 # Which sanitizers a build has, and what a process that was not built with them needs to load such a library.
-if(KAEL_ENABLE_SANITIZERS AND KAEL_ENABLE_TSAN)
-  message(FATAL_ERROR "ThreadSanitizer cannot be combined with AddressSanitizer")
-endif()
-if(KAEL_BUILD_BENCHMARKS AND (KAEL_ENABLE_SANITIZERS OR KAEL_ENABLE_TSAN))
-  message(FATAL_ERROR "benchmarks cannot be combined with sanitizers: instrumentation distorts timings")
-endif()
-if(KAEL_BUILD_FUZZERS AND NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
-  message(FATAL_ERROR "KAEL_BUILD_FUZZERS needs clang with libFuzzer; the compiler is ${CMAKE_CXX_COMPILER_ID}")
-endif()
+foreach(option IN ITEMS KAEL_BUILD_FUZZERS KAEL_ENABLE_COVERAGE)
+  if(${option} AND NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+    message(FATAL_ERROR "${option} needs clang; the compiler is ${CMAKE_CXX_COMPILER_ID}")
+  endif()
+endforeach()
 
 set(kael_sanitizer_flags "")
 set(kael_sanitizer_runtime "")
