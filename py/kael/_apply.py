@@ -75,7 +75,7 @@ def _pack(name: str, position: int, value: Any, packed: _signatures.Argument) ->
         packed.integer = int(value)
     elif isinstance(value, (int, np.integer)):
         if int(value) not in INT64:
-            raise Error(f"{name}: {_checks.short(int(value))} is outside the range of int64")
+            raise Error(f"{name}: {_checks.short(int(value))} does not fit int64, expected -2^63 to 2^63 - 1")
         packed.kind = _INTEGER
         packed.integer = int(value)
     elif isinstance(value, (float, np.floating)):

@@ -113,7 +113,7 @@ def grad(
     wanted, also_kept = _handles("inputs", _as_list(inputs))
     gradients, kept_too = _gradients(grad_outputs)
     if gradients is not None and len(gradients) != len(roots):
-        raise Error(f"{len(gradients)} grad_outputs for {len(roots)} outputs")
+        raise Error(f"{len(gradients)} grad_outputs for {len(roots)} outputs, expected as many")
     flags = _flags(retain_graph, create_graph)
     if _checks.flag("allow_unused", allow_unused):
         flags |= _signatures.ALLOW_UNUSED

@@ -31,7 +31,10 @@ def from_numpy(array: np.ndarray) -> Tensor:
     if not isinstance(array, np.ndarray):
         raise TypeError(f"from_numpy: argument 1 is {type(array).__name__}, expected an array of NumPy")
     if array.dtype.name not in _signatures.DTYPES:
-        raise Error(f"from_numpy: there is no tensor of {array.dtype.name}")
+        raise Error(
+            f"from_numpy: there is no tensor of {array.dtype.name}, expected one of "
+            f"{', '.join(_signatures.DTYPES)}"
+        )
     return _borrow("from_numpy", array, array.dtype.name)
 
 
@@ -55,7 +58,9 @@ def frombuffer(buffer: Any, *, dtype: str, count: int = -1, offset: int = 0) -> 
 def _borrow(name: str, array: np.ndarray, dtype: str) -> Tensor:
     item = array.itemsize
     if not array.dtype.isnative:
-        raise Error(f"{name}: the array is not in the byte order of this machine: kael.tensor copies it")
+        raise Error(
+            f"{name}: an array in the other byte order, expected this machine's: kael.tensor copies it"
+        )
     if array.ndim > _signatures.MAX_RANK:
         raise Error(f"{name}: an array of {array.ndim} dimensions, expected at most {_signatures.MAX_RANK}")
     if any(stride < 0 or stride % item for stride in array.strides):

@@ -58,7 +58,10 @@ def from_dlpack(x: Any) -> Tensor:
 
 def _ask(x: Any) -> Any:
     if not hasattr(x, "__dlpack__") or not hasattr(x, "__dlpack_device__"):
-        raise TypeError(f"from_dlpack: {type(x).__name__} has no __dlpack__ and __dlpack_device__")
+        raise TypeError(
+            f"from_dlpack: argument 1 is {type(x).__name__}, expected an object with __dlpack__ and "
+            "__dlpack_device__"
+        )
     device = x.__dlpack_device__()
     if tuple(device) != _CPU:
         raise Error(
@@ -93,12 +96,17 @@ def __dlpack__(
     if dl_device is not None and tuple(dl_device) != _CPU:
         raise BufferError(f"__dlpack__: dl_device is {tuple(dl_device)}, expected {_CPU}, the CPU")
     if self.requires_grad:
-        raise BufferError("__dlpack__ of a tensor that requires a gradient: share t.detach()")
+        raise BufferError(
+            "__dlpack__ of a tensor that requires a gradient, expected one that does not: share t.detach()"
+        )
     copies = copy is not None and _checks.flag("__dlpack__: copy", copy)
     versioned = max_version is not None and tuple(max_version) >= _VERSION
     tensor = self.clone() if copies else self
     if tensor.is_read_only and not versioned:
-        raise BufferError("__dlpack__ of read-only memory, for a consumer that cannot see it: share a copy")
+        raise BufferError(
+            "__dlpack__ of read-only memory, for a consumer that cannot see it, expected memory that may be "
+            "written: share a copy"
+        )
     functions = native().kept
     functions.kael_dlpack_set_capsule_functions(_is_valid, _pointer)
     managed = c_void_p()

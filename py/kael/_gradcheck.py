@@ -41,7 +41,7 @@ def gradcheck(
         if value.requires_grad and value.dtype != "float64":
             raise Error(f"gradcheck: input {index} is of dtype {value.dtype}, expected float64")
     if not any(value.requires_grad for value in given):
-        raise Error("gradcheck: none of the inputs requires a gradient")
+        raise Error("gradcheck: none of the inputs requires a gradient, expected at least one that does")
     limits = (
         _checks.number("eps", eps),
         _checks.number("atol", atol),
@@ -154,7 +154,9 @@ def _walk(result: Tensor, leaf: Tensor, gradient: Tensor) -> np.ndarray:
     before = gradient.tolist()
     (found,) = _autograd.grad(result, leaf, gradient, retain_graph=True, allow_unused=True)
     if gradient.tolist() != before:
-        raise Error("gradcheck: a backward pass has changed the gradient that it was given")
+        raise Error(
+            "gradcheck: a backward pass has changed the gradient that it was given, expected it as it was"
+        )
     return np.zeros(math.prod(leaf.shape)) if found is None else found.detach().numpy().ravel()
 
 
@@ -166,7 +168,9 @@ def _check_expanded_gradient(result: Tensor, leaf: Tensor, rows: list[np.ndarray
     found = _walk(result, leaf, ones)
     expected = np.sum(rows, axis=0)
     if not np.allclose(found, expected, rtol=1e-9, atol=1e-9, equal_nan=True):
-        raise Error("gradcheck: an expanded gradient gives another result than a contiguous one")
+        raise Error(
+            "gradcheck: an expanded gradient gives another result than a contiguous one, expected the same"
+        )
 
 
 def _compare(
@@ -177,6 +181,6 @@ def _compare(
         row, column = (int(place) for place in np.argwhere(wrong)[0])
         raise Error(
             f"gradcheck, inputs {variant}: the gradient of element {row} of output {output} with respect to "
-            f"element {column} of input {index} is {actual[row, column]:.6g}, the difference of the function "
-            f"{expected[row, column]:.6g}"
+            f"element {column} of input {index} is {actual[row, column]:.6g}, expected the difference of the "
+            f"function, {expected[row, column]:.6g}"
         )

@@ -27,7 +27,7 @@ def _split(whole: Tensor, index: Any) -> tuple[Tensor, list[int], list[Tensor]]:
             f"{used} indices for a tensor of shape {list(whole.shape)}, expected at most {whole.ndim}"
         )
     if sum(entry is Ellipsis for entry in entries) > 1:
-        raise Error("more than one ... in an index")
+        raise Error("more than one ... in an index, expected one at most")
     dimension = 0
     view = whole
     dimensions: list[int] = []
@@ -121,7 +121,7 @@ def _without_ones(value: Any, rank: int) -> Any:
 
 def _iterate(self: Tensor) -> Iterator[Tensor]:
     if self.ndim == 0:
-        raise TypeError("iteration over a tensor without dimensions")
+        raise TypeError("iteration over a tensor without dimensions, expected one or more")
     return (apply_view("select", self, 0, index) for index in range(self.shape[0]))
 
 

@@ -266,7 +266,9 @@ _SIGNS = {
 def _is_operand(value: Any) -> bool:
     if isinstance(value, np.ndarray):
         # Left to NumPy, it would become an array, and without a word of it.
-        raise TypeError("an array of NumPy beside a tensor: make it one with kael.tensor, or both arrays")
+        raise TypeError(
+            "an array of NumPy beside a tensor, expected two tensors or two arrays: kael.tensor makes one"
+        )
     return isinstance(value, (Tensor, bool, int, float, np.bool_, np.integer, np.floating))
 
 

@@ -18,7 +18,7 @@ def copy_state(own: Mapping[str, Tensor], state: Mapping[str, Any], strict: bool
     _checks.mapping("state", state)
     missing, surplus = sorted(own.keys() - state.keys()), sorted(state.keys() - own.keys())
     if _checks.flag("strict", strict) and (missing or surplus):
-        raise Error(f"the state does not fit: missing {missing}, surplus {surplus}")
+        raise Error(f"the state does not fit: missing {missing}, surplus {surplus}, expected neither")
     common = [name for name in own if name in state]
     for name in common:
         if not isinstance(state[name], Tensor):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import numpy as np
 
@@ -211,13 +211,17 @@ class Tensor(NotCopied, TensorOperators):
         exactly.
         """
         if self.requires_grad:
-            raise Error("numpy() of a tensor that requires a gradient: use t.detach().numpy()")
+            raise Error(
+                "numpy() of a tensor that requires a gradient, expected one that does not: "
+                "use t.detach().numpy()"
+            )
         return self._array()
 
     def _array(self) -> np.ndarray:
         if self._dtype not in _NUMPY_TYPES:
             raise Error(
-                f"NumPy has no {self._dtype}: use t.float().numpy(), which widens it exactly",
+                f"NumPy has no {self._dtype}, expected another dtype: use t.float().numpy(), which widens it "
+                "exactly",
                 ErrorCode.UNSUPPORTED,
             )
         return self._view(_NUMPY_TYPES[self._dtype])
@@ -229,7 +233,7 @@ class Tensor(NotCopied, TensorOperators):
     def item(self) -> Any:
         """The only element, as a Python number."""
         if self.numel() != 1:
-            raise Error(f"item() needs a tensor with one element, this one has shape {list(self.shape)}")
+            raise Error(f"item() of a tensor of shape {list(self.shape)}, expected one element")
         return self._readable().item()
 
     def _readable(self) -> np.ndarray:
@@ -255,7 +259,9 @@ class Tensor(NotCopied, TensorOperators):
         array = self.numpy()
         wanted = array.dtype if dtype is None else np.dtype(dtype)
         if copy is False and wanted != array.dtype:
-            raise ValueError(f"a tensor of {self._dtype} cannot become {wanted} without a copy")
+            raise ValueError(
+                f"a tensor of {self._dtype} becomes {wanted} by a copy alone, expected copy not to be False"
+            )
         return array.astype(wanted, copy=bool(copy))
 
     def __buffer__(self, flags: int) -> memoryview:
@@ -263,7 +269,9 @@ class Tensor(NotCopied, TensorOperators):
         ``memoryview(t.numpy())``.
         """
         if flags & _WRITABLE and self.is_read_only:
-            raise BufferError("a buffer to write to, of a tensor in read-only memory")
+            raise BufferError(
+                "a buffer to write to, of a tensor in read-only memory, expected memory that may be written"
+            )
         return memoryview(cast(Any, self.numpy()))
 
     def __bytes__(self) -> bytes:
@@ -273,7 +281,7 @@ class Tensor(NotCopied, TensorOperators):
 
     def __len__(self) -> int:
         if self.ndim == 0:
-            raise TypeError("len() of a tensor without dimensions")
+            raise TypeError("len() of a tensor without dimensions, expected one or more")
         return self.shape[0]
 
     def __repr__(self) -> str:
@@ -328,7 +336,7 @@ def tensor(data: Any, dtype: str | None = None, requires_grad: bool = False) -> 
     try:
         array = np.asarray(data)
     except ValueError:
-        raise Error("the rows of the data have different lengths") from None
+        raise Error("the rows of the data have different lengths, expected equal ones") from None
     if not has_own_type and array.dtype == np.float64:
         array = _whole_numbers_kept(array, data, dtype)
     array = _checks.of_int64s("the data", array)
@@ -344,7 +352,10 @@ def _refuse_too_deep(data: Any) -> None:
         if not isinstance(data, (list, tuple)) or not data:
             return
         data = data[0]
-    raise Error(f"the data has more than {_signatures.MAX_RANK} dimensions, or contains itself")
+    raise Error(
+        f"the data has more than {_signatures.MAX_RANK} dimensions, or contains itself, expected at most "
+        f"{_signatures.MAX_RANK}"
+    )
 
 
 def _natural_dtype(array: np.ndarray, has_own_type: bool) -> str:
@@ -354,7 +365,8 @@ def _natural_dtype(array: np.ndarray, has_own_type: bool) -> str:
         return array.dtype.name
     _refuse_no_numbers(array)
     raise Error(
-        f"there is no tensor of {array.dtype.name}: name a dtype, one of {', '.join(_signatures.DTYPES)}"
+        f"there is no tensor of {array.dtype.name}, expected another dtype: name one of "
+        f"{', '.join(_signatures.DTYPES)}"
     )
 
 
@@ -379,12 +391,15 @@ def _whole_numbers_kept(array: np.ndarray, data: Any, dtype: str | None) -> np.n
     if not all(
         is_whole or float(item).is_integer() for item, is_whole in zip(items.flat, whole, strict=True)
     ):
-        raise _not_representable(dtype)
+        _refuse_not_representable(dtype)
     return np.array([int(item) for item in items.flat], dtype=object).reshape(items.shape)
 
 
-def _not_representable(dtype: str) -> Error:
-    return Error(f"the data holds a value that {dtype} cannot represent")
+def _refuse_not_representable(dtype: str) -> NoReturn:
+    low, high = (0, 1) if dtype == "bool" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    raise Error(
+        f"the data holds a value that {dtype} cannot represent, expected integers from {low} to {high}"
+    )
 
 
 def _convert(array: np.ndarray, dtype: str) -> np.ndarray:
@@ -394,7 +409,7 @@ def _convert(array: np.ndarray, dtype: str) -> np.ndarray:
     with np.errstate(all="ignore"):
         converted = array.astype(wanted)
         if wanted.kind in "biu" and not np.array_equal(converted, array):
-            raise _not_representable(dtype)
+            _refuse_not_representable(dtype)
     return converted
 
 

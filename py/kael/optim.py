@@ -51,12 +51,12 @@ class Optimizer:
             tensors = [_parameter(index, tensor) for index, tensor in enumerate(group["params"])]
             for tensor in tensors:
                 if id(tensor) in seen:
-                    raise Error("a parameter is given twice")
+                    raise Error("a parameter is given twice, expected each once")
                 seen.add(id(tensor))
             self.param_groups.append({**options, "params": tensors})
             self.state.extend({} for _ in tensors)
         if not self.state:
-            raise Error("no parameters are given")
+            raise Error("no parameters are given, expected one or more")
 
     def _checked(self, group: dict[str, Any]) -> dict[str, Any]:
         unknown, missing = (
@@ -88,7 +88,7 @@ class Optimizer:
                     self._step(tensor, _contiguous(gradient), state, group)
 
     def _step(self, tensor: Tensor, gradient: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
-        raise Error(f"{type(self).__name__} has no step of its own")
+        raise Error(f"{type(self).__name__} has no step of its own, expected its class to define one")
 
     def state_dict(self) -> dict[str, Any]:
         """What :meth:`load_state_dict` takes: options of the groups, and the state of each parameter by its

@@ -225,17 +225,19 @@ def test_a_write_that_failed_changed_nothing():
     for index, value, message in (
         ([0, 2], 1.0, r"index_put_: index 2 in dimension 0 of size 2, expected -2 to 1"),
         ((slice(None), [0, 1]), kael.zeros(3), r"the shapes \[2, 2\] and \[3\] do not broadcast"),
-        ([0], kael.zeros(4, 1, 3), r"a value of shape \[4, 1, 3\] does not fit what the index picks"),
+        ([0], kael.zeros(4, 1, 3), r"a value of shape \[4, 1, 3\] does not fit .*, expected one that br"),
     ):  # fmt: skip
         with pytest.raises(kael.Error, match=message):
             x[index] = value
     assert x.tolist() == before
-    with pytest.raises(kael.Error, match="share memory"):
+    with pytest.raises(kael.Error, match=r"share memory .*, expected a place for each"):
         kael.zeros(1).expand(3)[[0]] = 1
-    with pytest.raises(kael.Error, match="read-only"):
+    with pytest.raises(kael.Error, match=r"read-only \(.*\), expected memory that may be written"):
         kael.frombuffer(b"\0" * 8, dtype="int64")[[0]] = 1
     leaf = kael.zeros(2).requires_grad_()
-    with pytest.raises(kael.Error, match="index_put_ would overwrite a leaf"):
+    with pytest.raises(
+        kael.Error, match=r"index_put_ would overwrite a leaf .* expected one that needs none"
+    ):
         leaf[[0]] = 1
 
 

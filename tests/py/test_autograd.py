@@ -36,11 +36,16 @@ def test_the_gradient_can_be_written(x):
 
 
 def test_a_gradient_of_another_shape_or_kind_is_refused(x):
-    with pytest.raises(kael.Error, match=r"a gradient of shape \[3\] .* for a tensor of shape \[2\]"):
+    with pytest.raises(
+        kael.Error,
+        match=r"set_grad: a gradient of shape \[3\] .* for a tensor of shape \[2\] .* expected equal",
+    ):
         x.grad = kael.tensor([1.0, 2.0, 3.0])
     with pytest.raises(TypeError, match=r"grad must be a kael.Tensor or None, not list"):
         x.grad = [1.0, 2.0]
-    with pytest.raises(kael.Error, match="without a gradient for it"):
+    with pytest.raises(
+        kael.Error, match=r"backward: a root of shape \[2\] without a gradient, expected one of that shape"
+    ):
         (x * 2.0).backward()
     with pytest.raises(kael.Error, match=r"a gradient of shape \[3\] for a root of shape \[2\]"):
         (x * 2.0).backward(kael.tensor([1.0, 2.0, 3.0]))
@@ -52,7 +57,7 @@ def test_only_floats_require_gradients():
     with pytest.raises(kael.Error, match="dtype int64"):
         kael.tensor([1, 2], requires_grad=True)
     y = kael.tensor([1, 2])
-    with pytest.raises(kael.Error, match="only floats can"):
+    with pytest.raises(kael.Error, match="dtype int64 can need no gradient, expected a floating-point one"):
         y.requires_grad = True
     with pytest.raises(TypeError, match="requires_grad must be True or False, not int"):
         kael.tensor([1.0]).requires_grad_(1)
@@ -129,12 +134,14 @@ def test_grad_answers_without_adding_up(x):
     assert by_w.item() == 5.0
     assert x.grad is None
     other = kael.tensor(1.0, requires_grad=True)
-    with pytest.raises(kael.Error, match="no root depends on input 1 of 2: pass allow_unused"):
+    with pytest.raises(
+        kael.Error, match="grad: no root depends on input 1 of 2, expected one that does: pass allow_unused"
+    ):
         kael.grad((x * w).sum(), [x, other])
     assert kael.grad((x * w).sum(), [x, other], allow_unused=True)[1] is None
     with pytest.raises(TypeError, match=r"inputs must be kael\.Tensor, not float"):
         kael.grad((x * w).sum(), [x, 1.0])
-    with pytest.raises(kael.Error, match="2 grad_outputs for 1 outputs"):
+    with pytest.raises(kael.Error, match="2 grad_outputs for 1 outputs, expected as many"):
         kael.grad((x * w).sum(), x, [None, None])
 
 
@@ -148,7 +155,9 @@ def test_a_graph_walks_once_unless_it_is_kept(x):
     loss = (x * x).sum()
     loss.backward(retain_graph=True)
     loss.backward()
-    with pytest.raises(kael.Error, match=r"MulBackward was walked before.*retain_graph"):
+    with pytest.raises(
+        kael.Error, match=r"MulBackward was walked before.*expected it kept: pass retain_graph"
+    ):
         loss.backward()
     assert x.grad.tolist() == [4.0, 8.0]
 
@@ -159,15 +168,19 @@ def test_a_saved_tensor_that_was_written_is_an_error(x):  # KB031
     z.add_(1.0)
     with pytest.raises(
         kael.Error,
-        match=r"ExpBackward needs the tensor of shape \[2\] that it saved at version 0, but add_ has",
+        match=r"ExpBackward needs the tensor of shape \[2\] that it saved, .* at version 1, expected 0:",
     ):
         z.sum().backward()
 
 
 def test_in_place_on_a_leaf_is_an_error(x):
-    with pytest.raises(kael.Error, match=r"add_ would overwrite a leaf of shape \[2\]"):
+    with pytest.raises(
+        kael.Error, match=r"add_ would overwrite a leaf of shape \[2\] that needs a gradient, expected one"
+    ):
         x.add_(1.0)
-    with pytest.raises(kael.Error, match="add_ would overwrite a view of a leaf"):
+    with pytest.raises(
+        kael.Error, match=r"add_ would overwrite a view of a leaf .* expected one that needs none"
+    ):
         x[0].add_(1.0)
     with kael.no_grad():
         x.add_(1.0)
@@ -261,7 +274,9 @@ def test_a_hook_that_answers_something_else_is_an_error(x):
     y.register_hook(lambda gradient: kael.zeros(3))
     with pytest.raises(kael.Error, match=r"a hook answered with a gradient of shape \[3\]"):
         y.sum().backward()
-    with pytest.raises(kael.Error, match="a hook on the gradient of a tensor that needs none"):
+    with pytest.raises(
+        kael.Error, match="a hook on the gradient of a tensor that needs none, expected one that"
+    ):
         kael.zeros(2).register_hook(print)
     with pytest.raises(TypeError, match="hook must be callable, not int"):
         x.register_hook(3)

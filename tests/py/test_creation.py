@@ -63,7 +63,7 @@ def test_ranges_at_the_ends_of_int64():
     most = 2**63 - 1
     assert kael.arange(most - 2, most, 1).tolist() == [most - 2, most - 1]
     assert kael.arange(-most - 1, most, most).tolist() == [-most - 1, -1, most - 1]
-    with pytest.raises(kael.Error, match="more numbers than 64 bits count"):
+    with pytest.raises(kael.Error, match=r"arange: .* numbers, expected fewer than 2\^63"):
         kael.arange(-most - 1, most)
 
 
@@ -89,7 +89,7 @@ def test_ranges_count_what_they_should():
         ((0, 1, 0.0), "expected a step that leads"),
         ((0, 1, -0.5), "expected a step that leads"),
         ((0, math.inf), "expected finite numbers"),
-        ((0, 1e300, 1e-300), "numbers, too many"),
+        ((0, 1e300, 1e-300), r"are inf numbers, expected fewer than 2\^62"),
     ):
         with pytest.raises(kael.Error, match=f"arange: .*{message}"):
             kael.arange(*arguments)
@@ -166,7 +166,9 @@ def test_a_seed_gives_the_same_numbers_and_the_stream_goes_on(create):
 
 def test_shapes_too_large_or_negative_are_refused():
     for create in (kael.zeros, kael.ones, kael.rand, kael.randn):
-        with pytest.raises(kael.Error, match=r"the shape \[-1\] has a negative dimension"):
+        with pytest.raises(
+            kael.Error, match=r"the shape \[-1\] has a negative dimension, expected sizes of 0 or more"
+        ):
             create(-1)
         with pytest.raises(TypeError, match="a size must be an integer, not float"):
             create(1.5)

@@ -133,9 +133,13 @@ def test_read_only_memory_stays_read_only():
     tensor = kael.from_dlpack(array)
     assert tensor.is_read_only
     assert not np.from_dlpack(tensor).flags.writeable
-    with pytest.raises(kael.Error, match="read-only: shared by DLPack"):
+    with pytest.raises(
+        kael.Error, match=r"read-only \(shared by DLPack\), expected memory that may be written"
+    ):
         tensor.fill_(0)
-    with pytest.raises(BufferError, match="read-only memory, for a consumer that cannot see it"):
+    with pytest.raises(
+        BufferError, match="read-only memory, for a consumer that cannot see it, expected memory"
+    ):
         tensor.__dlpack__()
     assert not kael.from_dlpack(tensor.__dlpack__(copy=True)).is_read_only
 
@@ -172,7 +176,9 @@ def test_a_copy_is_another_memory():
 
 def test_what_cannot_be_shared_is_refused():
     tensor = kael.tensor([1.0], requires_grad=True)
-    with pytest.raises(BufferError, match=r"requires a gradient: share t\.detach\(\)"):
+    with pytest.raises(
+        BufferError, match=r"requires a gradient, expected one that does not: share t\.detach\(\)"
+    ):
         np.from_dlpack(tensor)
     assert np.from_dlpack(tensor.detach()) == [1]
     with pytest.raises(BufferError, match=r"dl_device is \(2, 0\), expected \(1, 0\), the CPU"):
@@ -258,19 +264,19 @@ def test_what_a_producer_says_is_what_the_tensor_is():
     ("fields", "message"),
     [
         ({"major": 2}, r"version 2\.0 of DLPack, expected 1\.0 or a later one of it"),
-        ({"code": 5, "bits": 64}, "elements of type code 5 with 64 bits and 1 lanes, which no tensor has"),
+        ({"code": 5, "bits": 64}, "code 5 with 64 bits and 1 lanes, expected one lane of one of .*bool$"),
         ({"bits": 8}, "type code 2 with 8 bits"),
         ({"lanes": 4}, "32 bits and 4 lanes"),
         ({"device": (ctypes.c_int32 * 2)(2, 0)}, "memory of a device of type 2, expected 1, the CPU"),
         ({"strides": (3, -1)}, "the stride -1 in dimension 1, expected 0 or more: share a copy"),
         ({"rank": -1}, "-1 dimensions, expected 0 to 16"),
         ({"rank": 17}, "17 dimensions, expected 0 to 16"),
-        ({"shape": None, "rank": 2}, "a tensor without a shape"),
+        ({"shape": None, "rank": 2}, "a tensor without a shape, expected the sizes of its 2 dimensions"),
         ({"shape": (2, -3)}, "-3"),
         ({"shape": (2**40, 2**40), "strides": None}, "1099511627776"),
         ({"strides": (2**62, 2**62)}, "the bytes of the tensor"),
-        ({"data": None}, r"a tensor of shape \[2, 3\] without memory"),
-        ({"byte_offset": 2}, "aligned"),
+        ({"data": None}, r"a tensor of shape \[2, 3\] without memory, expected 24 bytes"),
+        ({"byte_offset": 2}, "memory that is not aligned, expected an address that is a multiple of 4"),
         ({"name": b"tensor"}, "the capsule is named b'tensor', expected one named dltensor or dlte"),
         ({"name": b"used_dltensor"}, "the capsule was consumed before"),
         ({"name": None}, "the capsule is named None"),
@@ -286,7 +292,7 @@ def test_a_hostile_capsule_is_refused_and_its_memory_given_back(fields, message)
 
 def test_what_is_no_producer_is_a_type_error():
     for wrong in (3, [1.0], None, type("Half", (), {"__dlpack__": lambda self: None})()):
-        with pytest.raises(TypeError, match="has no __dlpack__ and __dlpack_device__"):
+        with pytest.raises(TypeError, match="expected an object with __dlpack__ and __dlpack_device__"):
             kael.from_dlpack(wrong)
     producer = Producer()
     producer.__dlpack_device__ = None

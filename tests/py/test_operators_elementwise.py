@@ -230,9 +230,9 @@ def test_division_of_integers_rounds_as_named():
 def test_an_integer_divided_by_zero_is_an_error_and_nothing_is_written(name, dtype):
     x = kael.tensor([4, 5, 6], dtype=dtype)
     divisor = kael.tensor([2, 0, 1], dtype=dtype)
-    with pytest.raises(kael.Error, match=f"{name}: an integer divided by 0"):
+    with pytest.raises(kael.Error, match=f"{name}: an integer divided by 0 .*, expected another divisor"):
         getattr(kael, name)(x, divisor)
-    with pytest.raises(kael.Error, match=f"{name}: an integer divided by 0"):
+    with pytest.raises(kael.Error, match=f"{name}: an integer divided by 0 .*, expected another divisor"):
         getattr(x, name + "_")(divisor)
     assert x.tolist() == [4, 5, 6]
 
@@ -336,7 +336,7 @@ def test_an_integer_that_the_dtype_does_not_hold_is_refused_but_compares():
     assert (x < 300).tolist() == [True, True]
     assert (x > -1).tolist() == [True, True]
     assert (x == 250 + 256).tolist() == [False, False]
-    with pytest.raises(kael.Error, match="outside the range of int64"):
+    with pytest.raises(kael.Error, match=r"does not fit int64, expected -2\^63 to 2\^63 - 1"):
         x + 2**63
 
 
@@ -357,7 +357,7 @@ def test_an_integer_beyond_int64_compares_and_is_refused_otherwise(number):
             assert getattr(kael, name)(number, tensor).tolist() == mirrored
     assert (kael.tensor([2.0**70], dtype="float64") == 2**70).item()
     assert (kael.tensor([2**63 - 1, -(2**63)]) == -(2**63)).tolist() == [False, True]
-    with pytest.raises(kael.Error, match="outside the range of int64"):
+    with pytest.raises(kael.Error, match=r"does not fit int64, expected -2\^63 to 2\^63 - 1"):
         kael.tensor([1]) + number
 
 
@@ -406,7 +406,9 @@ def test_in_place_operators_write_what_the_others_answer(name, data):
 
 def test_kb028_elements_that_share_memory_are_not_written():
     x = kael.tensor([[1.0], [2.0]])
-    with pytest.raises(kael.Error, match=r"add_: several elements .* share memory \(it was expanded\)"):
+    with pytest.raises(
+        kael.Error, match=r"add_: several elements .* share memory \(it was expanded\), expected"
+    ):
         x.expand(2, 3).add_(kael.tensor(np.ones((2, 3), np.float32)))
     assert x.tolist() == [[1.0], [2.0]]
 
@@ -428,17 +430,20 @@ def test_kb029_an_operand_that_overlaps_is_read_as_it_was(size):
 def test_in_place_results_must_fit_into_the_tensor():
     integers = kael.tensor([1, 2])
     with pytest.raises(
-        kael.Error, match="add_: a result of dtype float32 does not fit into a tensor of dtype int64"
+        kael.Error,
+        match=r"add_: a result of dtype float32 does not fit .* int64, expected an integer or a bool",
     ):
         integers.add_(1.5)
     with pytest.raises(kael.Error, match="div_: a result of dtype float32"):
         integers /= 2
     with pytest.raises(
-        kael.Error, match="add_: a result of dtype int64 does not fit into a tensor of dtype bool"
+        kael.Error,
+        match="add_: a result of dtype int64 does not fit into a tensor of dtype bool, expected a bool",
     ):
         kael.tensor([True]).add_(1)
     with pytest.raises(
-        kael.Error, match=r"add_: a result of shape \[2, 2\] does not fit into a tensor of shape \[2\]"
+        kael.Error,
+        match=r"add_: a result of shape \[2, 2\] does not fit into .* shape \[2\], expected operands",
     ):
         integers.add_(kael.tensor([[1, 2], [3, 4]]))
     assert integers.tolist() == [1, 2]
@@ -452,7 +457,8 @@ def test_memory_of_a_mapped_file_is_not_written(tmp_path):
     mapped = kael.load_safetensors(tmp_path / "x.safetensors", mode="mapped")["x"]
     for write in (lambda: mapped.add_(1), lambda: mapped.zero_(), lambda: mapped.__setitem__(0, 1)):
         with pytest.raises(
-            kael.Error, match=r"the tensor's memory is read-only: mapped from .*x\.safetensors"
+            kael.Error,
+            match=r"the tensor's memory is read-only \(mapped from .*x\.safetensors.*\), expected memory",
         ):
             write()
     assert (mapped + 1).tolist() == [2.0, 3.0]
@@ -505,7 +511,7 @@ def test_operands_of_another_type_are_type_errors():
         with pytest.raises(TypeError):
             x + wrong
     for mixed in (lambda: np.ones(1) + x, lambda: x + np.ones(1)):
-        with pytest.raises(TypeError, match="an array of NumPy beside a tensor: make it one"):
+        with pytest.raises(TypeError, match="an array of NumPy beside a tensor, expected two tensors"):
             mixed()
     with pytest.raises(TypeError, match="add: argument 2 is ndarray, expected a tensor or a number"):
         kael.add(x, np.ones(1))

@@ -117,8 +117,8 @@ def test_a_row_of_a_product_has_the_bits_of_the_product_of_the_row():
 def test_what_does_not_match_is_shown():
     for a, b, message in (
         ((2, 3), (4, 5), r"the shapes \[2, 3\] and \[4, 5\] do not match: the last dimension of the first "
-         r"has 3, the last but one of the second 4"),
-        ((2, 3), (2,), "the last dimension of the first has 3, the only of the second 2"),
+         r"has 3, the last but one of the second 4, expected equal sizes"),
+        ((2, 3), (2,), "the last dimension of the first has 3, the only of the second 2, expected"),
         ((), (2,), r"operands of shape \[\] and \[2\], expected at least one dimension each"),
         ((2, 2, 3), (3, 3, 4), r"matmul: the shapes \[2\] and \[3\] do not broadcast"),
     ):  # fmt: skip

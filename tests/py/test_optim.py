@@ -103,7 +103,7 @@ def test_an_optimizer_of_ones_own_needs_a_step():
 
     x = kael.tensor([1.0], requires_grad=True)
     x.sum().backward()
-    with pytest.raises(kael.Error, match="Standing has no step of its own"):
+    with pytest.raises(kael.Error, match="Standing has no step of its own, expected its class to define one"):
         Standing([x]).step()
 
 
@@ -165,13 +165,13 @@ def test_a_schedule_rises_and_falls():
 
 def test_wrong_parameters_and_options_are_named():
     x = kael.tensor([1.0], requires_grad=True)
-    with pytest.raises(kael.Error, match="no parameters are given"):
+    with pytest.raises(kael.Error, match="no parameters are given, expected one or more"):
         kael.optim.SGD([])
     with pytest.raises(TypeError, match=r"parameter 1 must be a kael\.Tensor, not float"):
         kael.optim.SGD([x, 1.0])
     with pytest.raises(kael.Error, match="parameter 0 is the result of MulBackward, expected a leaf"):
         kael.optim.SGD([x * 2.0])
-    with pytest.raises(kael.Error, match="a parameter is given twice"):
+    with pytest.raises(kael.Error, match="a parameter is given twice, expected each once"):
         kael.optim.SGD([x, x])
     with pytest.raises(kael.Error, match=r"unknown options \['momentun'\]"):
         kael.optim.SGD([{"params": [x], "momentun": 0.9}])
@@ -217,7 +217,9 @@ def test_five_steps_of_training_are_those_of_the_reference(name):
     targets = kael.tensor(ids[1:])
     first = kael.cross_entropy(model(ids)[: len(ids) - 1], targets)
     first.backward()
-    with pytest.raises(kael.Error, match=r"adam_step: the parameter's memory is read-only .*train\(\)"):
+    with pytest.raises(
+        kael.Error, match=r"adam_step: the parameter's memory is read-only .*expected memory .*train\(\)"
+    ):
         optimizer.step()
     model.train()
     optimizer = kael.optim.AdamW(parameters, lr=1e-3, betas=(0.9, 0.95), eps=1e-8, weight_decay=0.1)

@@ -142,7 +142,7 @@ def test_integers_that_no_dtype_holds_together_do_not_become_floats(data, dtype)
 def test_lists_that_contain_themselves_are_refused():
     endless = [1, 2]
     endless[:] = [endless, endless]
-    with pytest.raises(kael.Error, match="more than 16 dimensions, or contains itself"):
+    with pytest.raises(kael.Error, match="more than 16 dimensions, or contains itself, expected at most 16"):
         kael.tensor(endless)
 
 
@@ -152,7 +152,9 @@ def test_integers_beside_floats_keep_their_digits():
     for data in ([2**53 + 1, 0.5], [2**53 + 1, math.nan], [2**53, math.inf]):
         with pytest.raises(kael.Error, match="a value that int64 cannot represent"):
             kael.tensor(data, dtype="int64")
-    with pytest.raises(kael.Error, match="a value that int8 cannot represent"):
+    with pytest.raises(
+        kael.Error, match="a value that int8 cannot represent, expected integers from -128 to 127"
+    ):
         kael.tensor([2**53 + 1, 0.0], dtype="int8")
 
 
@@ -178,7 +180,7 @@ def test_conversions_keep_every_value_or_refuse():
         ([np.nan], "int32"),
         ([2], "bool"),
     ]:
-        with pytest.raises(kael.Error, match=f"{dtype} cannot represent"):
+        with pytest.raises(kael.Error, match=f"{dtype} cannot represent, expected integers from "):
             kael.tensor(data, dtype=dtype)
 
 
@@ -191,7 +193,7 @@ def test_what_is_no_number_is_a_type_error(data):
 def test_wrong_values_name_what_is_wrong():
     with pytest.raises(kael.Error, match="outside the range of int64"):
         kael.tensor([2**70])
-    with pytest.raises(kael.Error, match="different lengths"):
+    with pytest.raises(kael.Error, match="different lengths, expected equal ones"):
         kael.tensor([[1, 2], [3]])
     with pytest.raises(kael.Error, match="'float8', expected one of float32"):
         kael.tensor([1], dtype="float8")
@@ -209,7 +211,7 @@ def test_single_elements_and_lengths():
     assert kael.tensor(2.5).item() == 2.5
     assert kael.tensor([[7]]).item() == 7
     assert len(kael.tensor([[1], [2], [3]])) == 3
-    with pytest.raises(kael.Error, match="one element"):
+    with pytest.raises(kael.Error, match=r"item\(\) of a tensor of shape \[2\], expected one element"):
         kael.tensor([1, 2]).item()
     with pytest.raises(TypeError):
         len(kael.tensor(1))
@@ -221,7 +223,7 @@ def test_numpy_asks_for_types_and_copies():
     copy = np.array(tensor)
     copy[0] = 5
     assert tensor.tolist() == [1.0, 2.0]
-    with pytest.raises(ValueError, match="without a copy"):
+    with pytest.raises(ValueError, match="by a copy alone, expected copy not to be False"):
         tensor.__array__(np.float64, copy=False)
 
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <variant>
@@ -25,6 +26,8 @@ inline constexpr DType kDefaultFloat = DType::float32;
 // Whether a result of dtype `from` may be written into a tensor of dtype `to`, as in-place
 // operators do: never from float to integer, nor from a number to bool.
 [[nodiscard]] bool can_store(DType from, DType to);
+// What can_store takes for `to`, for an error: "an integer or a bool".
+[[nodiscard]] std::string_view storable(DType to);
 
 // A number of the calling language. In an expression with a tensor it takes the tensor's dtype,
 // unless it is of a higher kind: bool < integer < real.

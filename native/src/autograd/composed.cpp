@@ -1,6 +1,7 @@
 // Operators that are made of others, which record what gradients need.
 #include <algorithm>
 #include <cstdlib>
+#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
@@ -32,9 +33,14 @@ Tensor narrow(const Tensor& x, int dimension, std::int64_t start, std::int64_t l
     dimension = dimension_of(x, dimension, "narrow");
     const std::int64_t size = x.size(dimension);
     const std::int64_t first = start < 0 ? start + size : start;
-    KAEL_CHECK(first >= 0 && first <= size && length >= 0 && length <= size - first,
+    KAEL_CHECK(first >= 0 && first <= size, "narrow: the start "
+                                                << start << " in dimension " << dimension
+                                                << " of a tensor of shape " << to_string(x.shape())
+                                                << ", expected " << -size << " to " << size);
+    KAEL_CHECK(length >= 0 && length <= size - first,
                "narrow: " << length << " elements from " << start << " on, in dimension "
-                          << dimension << " of a tensor of shape " << to_string(x.shape()));
+                          << dimension << " of a tensor of shape " << to_string(x.shape())
+                          << ", expected 0 to " << size - first);
     return x.slice(dimension, first, first + length);
 }
 
@@ -42,7 +48,8 @@ std::vector<Tensor> split(const Tensor& x, const Shape& sizes, int dimension) {
     dimension = dimension_of(x, dimension, "split");
     std::int64_t total = 0;
     for (const std::int64_t size : sizes) {
-        KAEL_CHECK(size >= 0, "split: the sizes " << to_string(sizes) << " have a negative one");
+        KAEL_CHECK(size >= 0, "split: the sizes " << to_string(sizes)
+                                                  << " have a negative one, expected 0 or more");
         total = checked_add(total, size, "split: the sum of sizes");
     }
     KAEL_CHECK(total == x.size(dimension),
@@ -185,8 +192,9 @@ Tensor repeat(const Tensor& x, const Shape& counts) {
     shape.insert(shape.end(), x.shape().begin(), x.shape().end());
     Tensor result = x.reshape(shape);
     for (std::size_t i = 0; i < counts.size(); ++i) {
-        KAEL_CHECK(counts[i] >= 0,
-                   "repeat: the counts " << to_string(counts) << " have a negative one");
+        KAEL_CHECK(counts[i] >= 0, "repeat: the counts "
+                                       << to_string(counts)
+                                       << " have a negative one, expected 0 or more");
         Shape repeated = result.shape();
         repeated.insert(repeated.begin() + static_cast<std::ptrdiff_t>(i), counts[i]);
         Shape joined = result.shape();
@@ -213,12 +221,13 @@ Tensor extended(const Tensor& x, int dimension, std::int64_t before, std::int64_
     const std::int64_t first = taken_away(before);
     const std::int64_t left = size - first - taken_away(after);
     const std::int64_t added = std::max(before, after);
-    const bool possible = added <= 0 || (mode == PadMode::reflect    ? added < size
-                                         : mode == PadMode::circular ? added <= left
-                                                                     : size > 0);
-    KAEL_CHECK(possible, "pad: " << added << " elements to add in dimension " << dimension
-                                 << " of a tensor of shape " << to_string(x.shape())
-                                 << ", which has not enough of them for this mode");
+    const std::int64_t most = mode == PadMode::reflect    ? std::max<std::int64_t>(size - 1, 0)
+                              : mode == PadMode::circular ? left
+                              : size > 0                  ? std::numeric_limits<std::int64_t>::max()
+                                                          : 0;
+    KAEL_CHECK(added <= most, "pad: " << added << " elements to add in dimension " << dimension
+                                      << " of a tensor of shape " << to_string(x.shape())
+                                      << ", expected at most " << most << " in this mode");
     Tensor places = Tensor::empty(
         {checked_add(checked_add(size, before, "pad: the size"), after, "pad: the size")},
         DType::int64);
@@ -248,7 +257,7 @@ Tensor pad(const Tensor& x, const Shape& amounts, const Scalar& value, PadMode m
         check_fits(value, x.dtype(), "pad");
         KAEL_CHECK(can_store(Operand(value).dtype(), x.dtype()),
                    "pad: the value " << to_string(value) << " for a tensor of dtype "
-                                     << name(x.dtype()));
+                                     << name(x.dtype()) << ", expected " << storable(x.dtype()));
     }
     Tensor result = x;
     for (std::size_t i = 0; i < amounts.size(); i += 2) {
@@ -261,7 +270,7 @@ Tensor pad(const Tensor& x, const Shape& amounts, const Scalar& value, PadMode m
         const std::int64_t taken = checked_add(first, last, kTakenAway);
         KAEL_CHECK(taken <= size, "pad: " << taken << " elements to take away in dimension "
                                           << dimension << " of a tensor of shape "
-                                          << to_string(x.shape()));
+                                          << to_string(x.shape()) << ", expected at most " << size);
         if (mode != PadMode::constant) {
             result = before == 0 && after == 0 ? result
                                                : extended(result, dimension, before, after, mode);
@@ -310,7 +319,8 @@ Tensor filled(const std::string& name, const Tensor& x, const Tensor& mask, cons
     Tensor result = where(mask, value, x);
     KAEL_CHECK(result.dtype() == x.dtype(),
                name << ": a value of dtype " << kael::name(value.dtype())
-                    << " for a tensor of dtype " << kael::name(x.dtype()));
+                    << " for a tensor of dtype " << kael::name(x.dtype())
+                    << ", expected one that promotes to it");
     return result;
 }
 

@@ -92,9 +92,10 @@ Named name_dimensions(const Term& term, const Tensor& operand, std::size_t posit
                       std::string_view text) {
     const auto count = static_cast<int>(term.before.size() + term.after.size());
     KAEL_CHECK(term.has_ellipsis ? operand.rank() >= count : operand.rank() == count,
-               "einsum: operand " << position << " has shape " << to_string(operand.shape())
-                                  << ", and the equation " << in_quotes(text) << " names " << count
-                                  << (term.has_ellipsis ? " or more" : "") << " dimensions of it");
+               "einsum: operand " << position << " of the equation " << in_quotes(text)
+                                  << " has shape " << to_string(operand.shape()) << ", expected "
+                                  << count << (term.has_ellipsis ? " or more" : "")
+                                  << " dimensions");
     Named result{operand, term.before};
     for (int i = operand.rank() - count; i-- > 0;) {
         result.labels.push_back(i);
@@ -155,10 +156,10 @@ Labels labels_of_result(const Equation& equation, const std::vector<Named>& oper
         for (const Label label : labels) {
             KAEL_CHECK(counts[static_cast<std::size_t>(label)] > 0,
                        "einsum: the " << name_of(label) << " of the result is in no operand of "
-                                      << in_quotes(text));
+                                      << in_quotes(text) << ", expected one of theirs");
             KAEL_CHECK(std::find(result.begin(), result.end(), label) == result.end(),
                        "einsum: the " << name_of(label) << " is twice in the result of "
-                                      << in_quotes(text));
+                                      << in_quotes(text) << ", expected each once at most");
             result.push_back(label);
         }
     };
@@ -281,8 +282,8 @@ Named contracted(Named left, Named right, IsNeeded is_needed) {
 Tensor einsum(const std::string& text, const std::vector<Tensor>& operands) {
     const Equation equation = parse(text);
     KAEL_CHECK(equation.inputs.size() == operands.size(),
-               "einsum: the equation " << in_quotes(text) << " is for " << equation.inputs.size()
-                                       << " operands, given " << operands.size());
+               "einsum: " << operands.size() << " operands for the equation " << in_quotes(text)
+                          << ", expected " << equation.inputs.size());
     std::vector<Named> named;
     for (std::size_t i = 0; i < operands.size(); ++i) {
         check_defined(operands[i], "einsum");

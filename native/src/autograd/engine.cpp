@@ -244,10 +244,11 @@ private:
 // The gradient that a root starts with.
 Tensor seed(const Tensor& root, const Tensor& gradient) {
     if (!gradient.defined()) {
-        KAEL_CHECK(root.numel() == 1, "backward from a tensor of shape "
-                                          << to_string(root.shape())
-                                          << " without a gradient for it: only a tensor of one "
-                                             "element goes without");
+        KAEL_CHECK(root.numel() == 1,
+                   "backward: a root of shape "
+                       << to_string(root.shape())
+                       << " without a gradient, expected one of that shape: only a tensor of one "
+                          "element goes without");
         return forward::add(Tensor::zeros(root.shape(), root.dtype()), 1.0);
     }
     KAEL_CHECK(gradient.shape() == root.shape(),
@@ -265,7 +266,8 @@ std::vector<Edge> edges_of(const std::vector<Tensor>& tensors, const char* what)
     std::vector<Edge> edges;
     for (std::size_t i = 0; i < tensors.size(); ++i) {
         KAEL_CHECK(tensors[i].defined() && tensors[i].requires_grad(),
-                   what << " " << i << " of " << tensors.size() << " needs no gradient");
+                   what << " " << i << " of " << tensors.size()
+                        << " needs no gradient, expected a tensor that needs one");
         edges.push_back(gradient_edge(tensors[i]));
     }
     return edges;
@@ -286,7 +288,7 @@ void send_all(Walk& walk, const std::vector<Edge>& edges, const std::vector<Tens
 
 void backward(const std::vector<Tensor>& roots, const std::vector<Tensor>& gradients,
               const BackwardOptions& options) {
-    const std::vector<Edge> edges = edges_of(roots, "root");
+    const std::vector<Edge> edges = edges_of(roots, "backward: root");
     Walk walk(edges, options);
     send_all(walk, edges, roots, gradients);
     walk.run();
@@ -295,8 +297,8 @@ void backward(const std::vector<Tensor>& roots, const std::vector<Tensor>& gradi
 std::vector<Tensor> grad(const std::vector<Tensor>& roots, const std::vector<Tensor>& inputs,
                          const std::vector<Tensor>& gradients, const BackwardOptions& options,
                          bool allow_unused) {
-    const std::vector<Edge> edges = edges_of(roots, "root");
-    const std::vector<Edge> wanted = edges_of(inputs, "input");
+    const std::vector<Edge> edges = edges_of(roots, "grad: root");
+    const std::vector<Edge> wanted = edges_of(inputs, "grad: input");
     Walk walk(edges, options);
     walk.capture(wanted);
     send_all(walk, edges, roots, gradients);
@@ -305,8 +307,9 @@ std::vector<Tensor> grad(const std::vector<Tensor>& roots, const std::vector<Ten
     for (std::size_t i = 0; i < inputs.size(); ++i) {
         results.push_back(walk.captured(wanted[i]));
         KAEL_CHECK(allow_unused || results.back().defined(),
-                   "no root depends on input " << i << " of " << inputs.size()
-                                               << ": pass allow_unused to get none for it");
+                   "grad: no root depends on input "
+                       << i << " of " << inputs.size()
+                       << ", expected one that does: pass allow_unused to get none for it");
     }
     return results;
 }

@@ -40,9 +40,10 @@ public:
     }
 
     GradientList apply(const Tensor& gradient) override {
-        KAEL_CHECK(!keeps_tensors_ || !saved_.empty(),
-                   name() << " was walked before, and what it had saved is freed: pass "
-                             "retain_graph to the backward pass that comes first");
+        KAEL_CHECK(
+            !keeps_tensors_ || !saved_.empty(),
+            name() << " was walked before, and what it had saved is freed, expected it kept: pass "
+                      "retain_graph to the backward pass that comes first");
         std::vector<Tensor> saved;
         saved.reserve(saved_.size());
         for (const SavedTensor& tensor : saved_) {
@@ -119,11 +120,12 @@ Tensor SavedTensor::unpack(Node& saver) const {
     const Storage& storage = *values_.storage();
     KAEL_CHECK(storage.version() == version_,
                saver.name() << " needs the tensor of shape " << to_string(values_.shape())
-                            << " that it saved at version " << version_ << ", but "
+                            << " that it saved, but "
                             << (storage.last_writer().empty() ? "an in-place write"
                                                               : storage.last_writer())
                             << " has changed it: it is at version " << storage.version()
-                            << "; write to a clone, or use the operator that is not in place");
+                            << ", expected " << version_
+                            << ": write to a clone, or use the operator that is not in place");
     Tensor tensor = values_.detach();
     const Edge edge = is_result_ ? saver.shared_from_this() : edge_;
     if (edge != nullptr) {
@@ -166,23 +168,24 @@ void check_in_place(const std::string& operator_name, const Tensor& target,
         return tensor.is_leaf() && tensor.requires_grad();
     };
     constexpr const char* kAdvice = ": detach it, or write inside no_grad";
-    KAEL_CHECK(!is_wanted_leaf(target), operator_name << " would overwrite a leaf of shape "
-                                                      << to_string(target.shape())
-                                                      << " that needs a gradient" << kAdvice);
+    KAEL_CHECK(!is_wanted_leaf(target),
+               operator_name << " would overwrite a leaf of shape " << to_string(target.shape())
+                             << " that needs a gradient, expected one that needs none" << kAdvice);
     const ViewOf* view = target.autograd_state() ? target.autograd_state()->view.get() : nullptr;
     if (view == nullptr) {
         return;
     }
-    KAEL_CHECK(!is_wanted_leaf(view->base), operator_name
-                                                << " would overwrite a view of a leaf of shape "
-                                                << to_string(view->base.shape())
-                                                << " that needs a gradient" << kAdvice);
+    KAEL_CHECK(!is_wanted_leaf(view->base),
+               operator_name << " would overwrite a view of a leaf of shape "
+                             << to_string(view->base.shape())
+                             << " that needs a gradient, expected one that needs none" << kAdvice);
     if (view->replay == nullptr) {
         std::vector<Tensor> all = others;
         all.push_back(view->base);
         KAEL_CHECK(!needs_recording(all),
                    operator_name << " would overwrite a view of shape " << to_string(target.shape())
-                                 << " that was made inside no_grad, where nobody can record it");
+                                 << " that was made inside no_grad, where nobody can record it, "
+                                    "expected one made outside");
     }
 }
 

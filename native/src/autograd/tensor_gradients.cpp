@@ -53,13 +53,14 @@ Edge Tensor::grad_fn() const {
 Tensor& Tensor::set_requires_grad(bool wanted) {
     check_defined(*this, "set_requires_grad");
     KAEL_CHECK(!wanted || is_floating_point(dtype()),
-               "set_requires_grad: a tensor of dtype " << name(dtype())
-                                                       << " can need no gradient: only floats can");
+               "set_requires_grad: a tensor of dtype "
+                   << name(dtype()) << " can need no gradient, expected a floating-point one");
     const Edge node = node_of(*this);
-    KAEL_CHECK(wanted || node == nullptr,
-               "the result of " << node->name()
-                                << " needs a gradient because its operands do: detach() gives a "
-                                   "tensor that does not");
+    KAEL_CHECK(
+        wanted || node == nullptr,
+        "set_requires_grad: the result of "
+            << node->name()
+            << " needs a gradient because its operands do, expected a leaf: detach() gives one");
     if (wanted || autograd_state() != nullptr) {
         state_of(*this).requires_grad = wanted;
     }
@@ -74,9 +75,10 @@ void Tensor::set_grad(const Tensor& gradient) {
     check_defined(*this, "set_grad");
     if (gradient.defined()) {
         KAEL_CHECK(gradient.shape() == shape() && gradient.dtype() == dtype(),
-                   "a gradient of shape " << to_string(gradient.shape()) << " and dtype "
-                                          << name(gradient.dtype()) << " for a tensor of shape "
-                                          << to_string(shape()) << " and dtype " << name(dtype()));
+                   "set_grad: a gradient of shape "
+                       << to_string(gradient.shape()) << " and dtype " << name(gradient.dtype())
+                       << " for a tensor of shape " << to_string(shape()) << " and dtype "
+                       << name(dtype()) << ", expected equal ones");
         KAEL_CHECK(!gradient.is_same(*this),
                    "set_grad: a tensor as its own gradient, expected another one");
     }
@@ -102,7 +104,9 @@ State& state_of(const Tensor& tensor) {
 }
 
 std::uint64_t add_gradient_hook(const Tensor& tensor, GradientHook hook) {
-    KAEL_CHECK(tensor.requires_grad(), "a hook on the gradient of a tensor that needs none");
+    KAEL_CHECK(
+        tensor.requires_grad(),
+        "a hook on the gradient of a tensor that needs none, expected one that needs a gradient");
     return add_hook_before(*gradient_edge(tensor), std::move(hook));
 }
 

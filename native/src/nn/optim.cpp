@@ -27,8 +27,8 @@ void check_like(const Tensor& parameter, const Tensor& other, const char* what,
     KAEL_CHECK(other.defined(), step << ": no " << what << ", expected a tensor");
     KAEL_CHECK(other.shape() == parameter.shape() && other.dtype() == parameter.dtype(),
                step << ": the " << what << " is " << name(other.dtype()) << " "
-                    << to_string(other.shape()) << ", the parameter " << name(parameter.dtype())
-                    << " " << to_string(parameter.shape()));
+                    << to_string(other.shape()) << ", expected " << name(parameter.dtype()) << " "
+                    << to_string(parameter.shape()) << " like the parameter");
     KAEL_CHECK(other.is_contiguous(),
                step << ": the " << what << " is not contiguous, expected a tensor without gaps");
 }
@@ -44,7 +44,7 @@ void check_parameter(const Tensor& parameter, const std::string& step) {
         !parameter.storage()->is_read_only(),
         step << ": the parameter's memory is read-only ("
              << (parameter.storage()->origin().empty() ? "borrowed" : parameter.storage()->origin())
-             << "): make it writable first, as train() of a model does");
+             << "), expected memory that may be written: train() of a model makes it so");
 }
 
 // Calls body(T{}, [begin, end)) for parts of the elements, T being float or double.

@@ -177,7 +177,8 @@ const Operator& find_operator(std::string_view name) {
     }();
     const auto found = by_name->find(name);
     KAEL_CHECK_AS(ErrorCode::not_found, found != by_name->end(),
-                  "there is no operator " << in_quotes(name));
+                  "there is no operator " << in_quotes(name) << ", expected one of the "
+                                          << by_name->size() << " that kael_operator_name gives");
     return *found->second;
 }
 

@@ -71,7 +71,8 @@ Tensor arange_integers(const Scalar& first, const Scalar& last, const Scalar& by
     const std::uint64_t whole = distance(start, end);
     const std::uint64_t count = whole / stride + (whole % stride != 0 ? 1 : 0);
     KAEL_CHECK(count <= static_cast<std::uint64_t>(INT64_MAX),
-               "arange: " << range(first, last, by) << " are more numbers than 64 bits count");
+               "arange: " << range(first, last, by) << " are " << count
+                          << " numbers, expected fewer than 2^63");
     const auto element = [=](std::int64_t i) {
         return static_cast<std::int64_t>(static_cast<std::uint64_t>(start) +
                                          static_cast<std::uint64_t>(i) *
@@ -143,8 +144,8 @@ Tensor arange(const Scalar& start, const Scalar& end, const Scalar& step,
                "arange: " << range(start, end, step) << ", expected finite numbers");
     check_direction(by != 0 && (first == last || (first < last) == (by > 0)), start, end, step);
     const double count = std::ceil((last - first) / by);
-    KAEL_CHECK(count < 0x1p62,
-               "arange: " << range(start, end, step) << " are " << count << " numbers, too many");
+    KAEL_CHECK(count < 0x1p62, "arange: " << range(start, end, step) << " are " << count
+                                          << " numbers, expected fewer than 2^62");
     return generate({static_cast<std::int64_t>(count)}, result,
                     [=](std::int64_t i) { return first + static_cast<double>(i) * by; });
 }

@@ -27,7 +27,8 @@ std::vector<int> wrap_dimensions(const Tensor& x, const std::vector<int>& dimens
     }
     std::sort(wrapped.begin(), wrapped.end());
     const auto twice = std::adjacent_find(wrapped.begin(), wrapped.end());
-    KAEL_CHECK(twice == wrapped.end(), name << ": dimension " << *twice << " is named twice");
+    KAEL_CHECK(twice == wrapped.end(),
+               name << ": dimension " << *twice << " is named twice, expected each once at most");
     if (dimensions.empty()) {
         check_defined(x, name);
         wrapped.resize(static_cast<std::size_t>(x.rank()));

@@ -48,9 +48,13 @@ DType dtype_of(const DataType& type) {
             return dtype;
         }
     }
+    std::string known;
+    for (const DType dtype : kDTypes) {
+        known += (known.empty() ? "" : ", ") + std::string(name(dtype));
+    }
     KAEL_CHECK(false, "from_dlpack: elements of type code "
                           << int{type.code} << " with " << int{type.bits} << " bits and "
-                          << type.lanes << " lanes, which no tensor has");
+                          << type.lanes << " lanes, expected one lane of one of " << known);
     __builtin_unreachable();
 }
 
@@ -82,7 +86,7 @@ struct Shared {
 // Gives the memory back with the last tensor on it.
 template <typename M>
 std::shared_ptr<M> owner_of(M* managed) {
-    KAEL_CHECK(managed != nullptr, "from_dlpack: no tensor");
+    KAEL_CHECK(managed != nullptr, "from_dlpack: no tensor, expected one");
     return {managed, [](M* own) {
                 if (own->deleter != nullptr) {
                     own->deleter(own);
@@ -125,12 +129,15 @@ Tensor adopt_view(const View& view, std::shared_ptr<const void> owner, bool read
     const DType dtype = dtype_of(view.dtype);
     KAEL_CHECK(view.rank >= 0 && view.rank <= kMaxRank,
                "from_dlpack: " << view.rank << " dimensions, expected 0 to " << kMaxRank);
-    KAEL_CHECK(view.shape != nullptr || view.rank == 0, "from_dlpack: a tensor without a shape");
+    KAEL_CHECK(view.shape != nullptr || view.rank == 0,
+               "from_dlpack: a tensor without a shape, expected the sizes of its "
+                   << view.rank << " dimensions");
     const Shape shape(view.shape, view.shape + view.rank);
     const Shape strides = strides_of(view, shape);
     const std::int64_t bytes = extent(shape, strides, dtype);
     KAEL_CHECK(view.data != nullptr || bytes == 0,
-               "from_dlpack: a tensor of shape " << to_string(shape) << " without memory");
+               "from_dlpack: a tensor of shape " << to_string(shape) << " without memory, expected "
+                                                 << bytes << " bytes");
     std::byte* const first =
         bytes == 0 ? nullptr : static_cast<std::byte*>(view.data) + view.byte_offset;
     return Tensor::from_storage(
@@ -144,7 +151,7 @@ Managed* share(const Tensor& tensor) {
     check_defined(tensor, "to_dlpack");
     KAEL_CHECK(!tensor.storage()->is_read_only(),
                "to_dlpack: the tensor's memory is read-only, which DLPack before version 1 cannot "
-               "say: share a copy");
+               "say, expected memory that may be written: share a copy");
     return &(new Shared<Managed>(tensor))->managed;
 }
 

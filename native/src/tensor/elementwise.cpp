@@ -88,7 +88,7 @@ void check_integers(const ElementwiseRow& row, const Input& input) {
         for (std::int64_t i = 0; i < count; ++i) {
             KAEL_CHECK(row.rule != IntegerRule::not_zero || values[i] != 0,
                        row.name << ": an integer divided by 0 (of dtype " << name(input.rounded)
-                                << ")");
+                                << "), expected another divisor, or a floating-point dtype");
             KAEL_CHECK(row.rule != IntegerRule::not_negative || values[i] >= 0,
                        row.name << ": an integer to the power " << values[i]
                                 << ", expected 0 or more, or a floating-point dtype");
@@ -198,7 +198,8 @@ void write_over(const std::string& name, const Computation& computation, std::ve
                 Tensor& target, const Shape& shape) {
     KAEL_CHECK(shape == target.shape(), name << ": a result of shape " << to_string(shape)
                                              << " does not fit into a tensor of shape "
-                                             << to_string(target.shape()));
+                                             << to_string(target.shape())
+                                             << ", expected operands that broadcast to it");
     check_destination(target, name);
     for (Input& input : inputs) {
         if (spoils(target, input.tensor)) {
@@ -217,7 +218,8 @@ void evaluate_in_place(const ElementwiseRow& row, Tensor& target,
     KAEL_CHECK(computation.result == DType::boolean ||
                    can_store(computation.result, target.dtype()),
                own_name << ": a result of dtype " << name(computation.result)
-                        << " does not fit into a tensor of dtype " << name(target.dtype()));
+                        << " does not fit into a tensor of dtype " << name(target.dtype())
+                        << ", expected " << storable(target.dtype()));
     write_over(own_name, computation, make_inputs(row, operands, computation, target.numel() > 0),
                target, shape);
 }

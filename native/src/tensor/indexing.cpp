@@ -168,7 +168,8 @@ Tensor scattered_values(const Tensor& x, const Tensor& index, const Operand& sou
     check_fits(source.number(), x.dtype(), "scatter");
     KAEL_CHECK(can_store(source.dtype(), x.dtype()),
                "scatter: the number " << to_string(source.number()) << " for a tensor of dtype "
-                                      << kael::name(x.dtype()));
+                                      << kael::name(x.dtype()) << ", expected "
+                                      << storable(x.dtype()));
     Tensor values = Tensor::empty(index.shape(), x.dtype());
     return copy_(values, source);
 }
@@ -181,7 +182,7 @@ Tensor cat(const std::vector<Tensor>& tensors, int dimension) {
     const auto place = static_cast<std::size_t>(dimension);
     DType dtype = tensors[0].dtype();
     Shape shape = tensors[0].shape();
-    KAEL_CHECK(!shape.empty(), "cat: tensors without dimensions: use stack");
+    KAEL_CHECK(!shape.empty(), "cat: tensors without dimensions, expected one or more: use stack");
     shape[place] = 0;
     for (const Tensor& tensor : tensors) {
         check_defined(tensor, "cat");
@@ -192,7 +193,8 @@ Tensor cat(const std::vector<Tensor>& tensors, int dimension) {
         KAEL_CHECK(rest == shape, "cat: the shapes " << to_string(tensors[0].shape()) << " and "
                                                      << to_string(tensor.shape())
                                                      << " differ elsewhere than in dimension "
-                                                     << dimension);
+                                                     << dimension
+                                                     << ", expected equal sizes in all others");
         shape[place] += tensor.shape()[place];
         dtype = promote(dtype, tensor.dtype());
     }

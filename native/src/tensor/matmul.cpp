@@ -247,7 +247,7 @@ void check_operands(const Tensor& a, const Tensor& b) {
                                        << " do not match: the last dimension of the first has "
                                        << a.size(-1) << ", the "
                                        << (b.rank() == 1 ? "only" : "last but one")
-                                       << " of the second " << rows);
+                                       << " of the second " << rows << ", expected equal sizes");
 }
 
 } // namespace

@@ -65,14 +65,16 @@ bool spoils(const Tensor& written, const Tensor& read) {
 }
 
 void check_destination(const Tensor& tensor, const std::string& name) {
-    KAEL_CHECK(has_distinct_elements(tensor),
-               name << ": several elements of the tensor of shape " << to_string(tensor.shape())
-                    << " and strides " << to_string(tensor.strides())
-                    << " share memory (it was expanded): write into a clone");
+    KAEL_CHECK(
+        has_distinct_elements(tensor),
+        name << ": several elements of the tensor of shape " << to_string(tensor.shape())
+             << " and strides " << to_string(tensor.strides())
+             << " share memory (it was expanded), expected a place for each: write into a clone");
     const Storage& storage = *tensor.storage();
     KAEL_CHECK(!storage.is_read_only(),
-               name << ": the tensor's memory is read-only: "
-                    << (storage.origin().empty() ? "borrowed" : storage.origin()));
+               name << ": the tensor's memory is read-only ("
+                    << (storage.origin().empty() ? "borrowed" : storage.origin())
+                    << "), expected memory that may be written: write into a clone");
 }
 
 } // namespace kael

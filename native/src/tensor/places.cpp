@@ -129,7 +129,8 @@ Places find_places(const Tensor& x, const std::vector<int>& dimensions,
     for (std::size_t i = 0; i < indices.size(); ++i) {
         const Tensor& index = indices[i];
         check_defined(index, name);
-        KAEL_CHECK(x.rank() > 0, name << ": an index for a tensor without dimensions");
+        KAEL_CHECK(x.rank() > 0,
+                   name << ": an index for a tensor without dimensions, expected one or more");
         const int dimension = wrap_dimension(x, dimensions[i], name);
         KAEL_CHECK(places.dimensions.empty() || dimension > places.dimensions.back(),
                    name << ": dimension " << dimension << " has an index already, or comes before "
@@ -161,7 +162,8 @@ void forward::put_(Tensor& x, const Places& places, const Tensor& source, const 
     const Shape shapes[] = {shape, source.shape()};
     KAEL_CHECK(broadcast_shapes(shapes, name) == shape,
                name << ": a value of shape " << to_string(source.shape())
-                    << " does not fit what the index picks, of shape " << to_string(shape));
+                    << " does not fit what the index picks, of shape " << to_string(shape)
+                    << ", expected one that broadcasts to it");
     // In both, what the indices stand for comes first.
     const Tensor target = permute(x, places.order(x.rank()));
     Tensor values = expand(to(source, x.dtype()), shape);

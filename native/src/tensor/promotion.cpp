@@ -46,6 +46,18 @@ bool can_store(DType from, DType to) {
     return kind(from) <= kind(to);
 }
 
+std::string_view storable(DType to) {
+    switch (kind(to)) {
+    case Kind::boolean:
+        return "a bool";
+    case Kind::integer:
+        return "an integer or a bool";
+    case Kind::real:
+        break;
+    }
+    return "a number";
+}
+
 double as_double(const Scalar& number) {
     return std::visit([](auto value) { return static_cast<double>(value); }, number);
 }

@@ -177,8 +177,8 @@ Tensor reduce_as(const std::string& name, const Tensor& x, const Over& over, DTy
                  const Reduction& reduction) {
     const Rows rows = rows_of(x, wrap_dimensions(x, over.dimensions, name), over.keep);
     KAEL_CHECK(!Reduction::kNeedsElements || rows.length > 0,
-               name << ": no element to choose from, in a tensor of shape "
-                    << to_string(x.shape()));
+               name << ": no element to choose from, in a tensor of shape " << to_string(x.shape())
+                    << ", expected one or more");
     return RowReducer<T, Reduction>(rows, x.dtype(), reduction).run().to(result);
 }
 

@@ -16,11 +16,14 @@ std::int64_t checked_product(const Shape& shape, std::int64_t factor, const char
                "a shape with " << shape.size() << " dimensions, expected at most " << kMaxRank);
     std::int64_t product = factor;
     for (const std::int64_t dimension : shape) {
-        KAEL_CHECK(dimension >= 0, "the shape " << to_string(shape) << " has a negative dimension");
+        KAEL_CHECK(dimension >= 0, "the shape "
+                                       << to_string(shape)
+                                       << " has a negative dimension, expected sizes of 0 or more");
         const std::optional<std::int64_t> next =
             try_multiply(product, std::max<std::int64_t>(dimension, 1));
-        KAEL_CHECK(next.has_value(), "the shape " << to_string(shape) << " is too large: its "
-                                                  << unit << " do not fit in 64 bits");
+        KAEL_CHECK(next.has_value(), "the shape "
+                                         << to_string(shape) << " is too large: its " << unit
+                                         << " do not fit in 64 bits, expected fewer than 2^63");
         product = *next;
     }
     return product;

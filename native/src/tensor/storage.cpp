@@ -19,7 +19,7 @@ std::shared_ptr<Storage> Storage::borrow(std::byte* data, std::int64_t bytes,
                                          std::string origin, std::optional<File> file) {
     KAEL_CHECK(bytes >= 0, "borrow: a storage of " << bytes << " bytes, expected 0 or more");
     KAEL_CHECK(data != nullptr || bytes == 0,
-               "borrow: a storage of " << bytes << " bytes without memory");
+               "borrow: a storage of " << bytes << " bytes without memory, expected its address");
     KAEL_CHECK(owner != nullptr,
                "borrow: memory without an owner, expected one that keeps it alive");
     const std::shared_ptr<Storage> storage(new Storage);

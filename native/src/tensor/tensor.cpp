@@ -98,7 +98,8 @@ Tensor Tensor::from_bytes(const void* bytes, std::int64_t count, Shape shape, DT
     const std::int64_t wanted = kael::byte_count(shape, dtype);
     KAEL_CHECK(count == wanted, count << " bytes for shape " << to_string(shape) << " and dtype "
                                       << name(dtype) << ", expected " << wanted);
-    KAEL_CHECK(bytes != nullptr || count == 0, count << " bytes at a null address");
+    KAEL_CHECK(bytes != nullptr || count == 0,
+               count << " bytes at a null address, expected where they are");
     Tensor tensor = empty(std::move(shape), dtype);
     if (count > 0) {
         std::memcpy(tensor.storage()->data(), bytes, static_cast<std::size_t>(count));
@@ -108,14 +109,14 @@ Tensor Tensor::from_bytes(const void* bytes, std::int64_t count, Shape shape, DT
 
 Tensor Tensor::from_storage(std::shared_ptr<Storage> storage, DType dtype, Shape shape,
                             Shape strides, std::int64_t offset) {
-    KAEL_CHECK(storage != nullptr, "a tensor without storage");
+    KAEL_CHECK(storage != nullptr, "a tensor without storage, expected one");
     KAEL_CHECK(strides.size() == shape.size(), strides.size()
                                                    << " strides for the shape " << to_string(shape)
                                                    << ", expected " << shape.size());
     const bool forwards =
         offset >= 0 && std::all_of(strides.begin(), strides.end(), [](auto s) { return s >= 0; });
     KAEL_CHECK(forwards, "the strides " << to_string(strides) << " with offset " << offset
-                                        << " have a negative one");
+                                        << " have a negative one, expected 0 or more");
     const std::int64_t item = item_size(dtype);
     const std::int64_t numel = kael::byte_count(shape, dtype) / item;
     const std::int64_t room = storage->byte_count() / item;
@@ -123,21 +124,25 @@ Tensor Tensor::from_storage(std::shared_ptr<Storage> storage, DType dtype, Shape
         strides = contiguous_strides(shape);
         KAEL_CHECK(offset <= room, "an empty tensor of dtype "
                                        << name(dtype) << " at element " << offset
-                                       << " of a storage with room for " << room);
+                                       << " of its storage, expected 0 to " << room);
     } else {
         const std::optional<std::int64_t> last = last_offset(shape, strides, offset);
         KAEL_CHECK(last.has_value() && *last < room,
-                   "a tensor of dtype " << name(dtype) << ", shape " << to_string(shape)
-                                        << ", strides " << to_string(strides) << " and offset "
-                                        << offset << " leaves its storage, which has room for "
-                                        << room << " elements");
+                   "a tensor of dtype "
+                       << name(dtype) << ", shape " << to_string(shape) << ", strides "
+                       << to_string(strides) << " and offset " << offset
+                       << " leaves its storage, expected to stay within its " << room
+                       << " elements");
         // A stride that is never walked may be anything: bounded, no later product overflows.
         std::transform(strides.begin(), strides.end(), strides.begin(),
                        [room](std::int64_t stride) { return std::min(stride, room); });
         const auto address = reinterpret_cast<std::uintptr_t>(storage->data());
-        KAEL_CHECK(address % static_cast<std::uintptr_t>(item) == 0,
-                   "a tensor of dtype " << name(dtype) << " on memory that is not aligned to "
-                                        << item << " bytes");
+        KAEL_CHECK(
+            address % static_cast<std::uintptr_t>(item) == 0,
+            "a tensor of dtype "
+                << name(dtype)
+                << " on memory that is not aligned, expected an address that is a multiple of "
+                << item);
     }
     return Tensor(Body{.storage = std::move(storage),
                        .dtype = dtype,
@@ -199,13 +204,15 @@ Tensor forward::clone(const Tensor& x) {
 
 void Tensor::check_type(bool matches) const {
     check_defined(*this, "data");
-    KAEL_CHECK(matches, "a tensor of dtype " << name(body_->dtype) << " read as another type");
+    KAEL_CHECK(matches, "a tensor of dtype " << name(body_->dtype)
+                                             << " read as another type, expected its own");
 }
 
 void Tensor::check_writable() const {
     KAEL_CHECK(!body_->storage->is_read_only(),
-               "the tensor's memory is read-only: "
-                   << (body_->storage->origin().empty() ? "borrowed" : body_->storage->origin()));
+               "the tensor's memory is read-only ("
+                   << (body_->storage->origin().empty() ? "borrowed" : body_->storage->origin())
+                   << "), expected memory that may be written: write into a clone");
 }
 
 } // namespace kael

@@ -27,15 +27,18 @@ Shape complete(Shape shape, const Tensor& tensor, std::string_view name) {
         return shape;
     }
     KAEL_CHECK(std::find(unknown + 1, shape.end(), -1) == shape.end(),
-               name << ": the shape " << to_string(shape) << " has more than one -1");
+               name << ": the shape " << to_string(shape)
+                    << " has more than one -1, expected one at most");
     *unknown = 1;
     const std::int64_t known = element_count(shape);
     *unknown = -1;
-    KAEL_CHECK(known != 0, name << ": the -1 in the shape " << to_string(shape)
-                                << " could be anything beside a dimension of 0");
+    KAEL_CHECK(known != 0,
+               name << ": the -1 in the shape " << to_string(shape)
+                    << " could be anything beside a dimension of 0, expected a size for it");
     KAEL_CHECK(tensor.numel() % known == 0,
                name << ": the shape " << to_string(shape) << " does not divide the "
-                    << tensor.numel() << " elements of shape " << to_string(tensor.shape()));
+                    << tensor.numel() << " elements of shape " << to_string(tensor.shape())
+                    << ", expected sizes that do");
     *unknown = tensor.numel() / known;
     return shape;
 }
@@ -46,9 +49,9 @@ Shape complete_and_check(const Shape& shape, const Tensor& tensor, std::string_v
     const Shape target = complete(shape, tensor, name);
     const std::int64_t count = byte_count(target, tensor.dtype()) / item_size(tensor.dtype());
     KAEL_CHECK(count == tensor.numel(), name << ": the shape " << to_string(target) << " has "
-                                             << count << " elements, the tensor of shape "
-                                             << to_string(tensor.shape()) << " has "
-                                             << tensor.numel());
+                                             << count << " elements, expected the "
+                                             << tensor.numel() << " of the tensor of shape "
+                                             << to_string(tensor.shape()));
     return target;
 }
 
@@ -56,8 +59,8 @@ Shape complete_and_check(const Shape& shape, const Tensor& tensor, std::string_v
 
 int existing_dimension(const Tensor& x, int dimension, std::string_view name) {
     check_defined(x, name);
-    KAEL_CHECK(x.rank() > 0,
-               name << ": dimension " << dimension << " of a tensor without dimensions");
+    KAEL_CHECK(x.rank() > 0, name << ": dimension " << dimension
+                                  << " of a tensor without dimensions, expected one or more");
     KAEL_CHECK(dimension >= -x.rank() && dimension < x.rank(),
                name << ": dimension " << dimension << " of a tensor of shape "
                     << to_string(x.shape()) << ", expected " << -x.rank() << " to "
@@ -95,16 +98,18 @@ Tensor transpose(const Tensor& x, int first, int second) {
 
 Tensor permute(const Tensor& x, const std::vector<int>& dimensions) {
     check_defined(x, "permute");
-    KAEL_CHECK(dimensions.size() == x.shape().size(), "permute: a permutation of "
-                                                          << dimensions.size()
-                                                          << " dimensions for a tensor of shape "
-                                                          << to_string(x.shape()));
+    KAEL_CHECK(dimensions.size() == x.shape().size(),
+               "permute: a permutation of " << dimensions.size()
+                                            << " dimensions for a tensor of shape "
+                                            << to_string(x.shape()) << ", expected " << x.rank());
     Shape shape;
     Shape strides;
     std::vector<bool> seen(x.shape().size(), false);
     for (const int dimension : dimensions) {
         const std::size_t source = at(existing_dimension(x, dimension, "permute"));
-        KAEL_CHECK(!seen[source], "permute: dimension " << dimension << " twice in a permutation");
+        KAEL_CHECK(!seen[source], "permute: dimension "
+                                      << dimension
+                                      << " twice in a permutation, expected each once");
         seen[source] = true;
         shape.push_back(x.shape()[source]);
         strides.push_back(x.strides()[source]);
@@ -154,7 +159,7 @@ Tensor select(const Tensor& x, int dimension, std::int64_t index) {
 Tensor unsqueeze(const Tensor& x, int dimension) {
     check_defined(x, "unsqueeze");
     KAEL_CHECK(x.rank() < kMaxRank, "unsqueeze: a new dimension for a tensor that has "
-                                        << kMaxRank << ", the most allowed");
+                                        << kMaxRank << ", expected at most " << kMaxRank - 1);
     KAEL_CHECK(dimension >= -x.rank() - 1 && dimension <= x.rank(),
                "unsqueeze: a new dimension at " << dimension << " of a tensor of shape "
                                                 << to_string(x.shape()) << ", expected "
@@ -176,10 +181,10 @@ Tensor squeeze(const Tensor& x, int dimension) {
 
 Tensor expand(const Tensor& x, const Shape& shape) {
     check_defined(x, "expand");
-    KAEL_CHECK(shape.size() >= x.shape().size(), "expand: cannot expand the shape "
-                                                     << to_string(x.shape()) << " to "
-                                                     << to_string(shape)
-                                                     << ": it has fewer dimensions");
+    KAEL_CHECK(shape.size() >= x.shape().size(),
+               "expand: cannot expand the shape "
+                   << to_string(x.shape()) << " to " << to_string(shape)
+                   << ": it has fewer dimensions, expected at least " << x.rank());
     const std::size_t added = shape.size() - x.shape().size();
     Shape target = shape;
     Shape strides(shape.size(), 0);
@@ -199,7 +204,7 @@ Tensor expand(const Tensor& x, const Shape& shape) {
 Tensor diagonal(const Tensor& x, std::int64_t offset, int first, int second) {
     const std::size_t a = at(existing_dimension(x, first, "diagonal"));
     const std::size_t b = at(existing_dimension(x, second, "diagonal"));
-    KAEL_CHECK(a != b, "diagonal: dimension " << a << " twice");
+    KAEL_CHECK(a != b, "diagonal: dimension " << a << " twice, expected two different ones");
     const std::int64_t rows = x.shape()[a];
     const std::int64_t columns = x.shape()[b];
     KAEL_CHECK(offset >= -rows && offset <= columns,
@@ -223,10 +228,11 @@ Tensor diagonal(const Tensor& x, std::int64_t offset, int first, int second) {
 Tensor view(const Tensor& x, const Shape& shape) {
     Shape target = complete_and_check(shape, x, "view");
     std::optional<Shape> strides = view_strides(x.shape(), x.strides(), target);
-    KAEL_CHECK(strides.has_value(), "view: no view of shape "
-                                        << to_string(target) << " of a tensor of shape "
-                                        << to_string(x.shape()) << " and strides "
-                                        << to_string(x.strides()) << ": use reshape, which copies");
+    KAEL_CHECK(strides.has_value(),
+               "view: no view of shape "
+                   << to_string(target) << " of a tensor of shape " << to_string(x.shape())
+                   << " and strides " << to_string(x.strides())
+                   << ", expected a shape that they allow: use reshape, which copies");
     return derive(x, std::move(target), *std::move(strides), x.offset());
 }
 

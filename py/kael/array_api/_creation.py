@@ -29,10 +29,15 @@ def _asarray(
     if isinstance(obj, Tensor):
         converted = obj if dtype is None else obj.to(dtype)
         if copy is False and converted.dtype != obj.dtype:
-            raise ValueError(f"asarray: {obj.dtype} becomes {dtype} by a copy alone")
+            raise ValueError(
+                f"asarray: {obj.dtype} becomes {dtype} by a copy alone, expected copy not to be False"
+            )
         return converted.clone() if copy and converted.dtype == obj.dtype else converted
     if copy is False:
-        raise ValueError(f"asarray: a {type(obj).__name__} is copied: share its memory with from_dlpack")
+        raise ValueError(
+            f"asarray: a {type(obj).__name__} is copied, expected copy not to be False: from_dlpack shares "
+            "memory"
+        )
     return kael.tensor(obj, dtype=dtype)
 
 

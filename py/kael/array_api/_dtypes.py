@@ -32,7 +32,7 @@ KINDS["numeric"] = KINDS["integral"] | KINDS["real floating"] | KINDS["complex f
 def known(name: str, dtype: Any) -> str:
     """``dtype``, which must be a dtype of the namespace."""
     if not isinstance(dtype, str):
-        raise TypeError(f"{name}: a dtype is a str, not {type(dtype).__name__}")
+        raise TypeError(f"{name}: a dtype must be a str, not {type(dtype).__name__}")
     if dtype not in _signatures.DTYPES and dtype not in KINDS["complex floating"]:
         raise kael.Error(f"{name}: {dtype!r} is no dtype, expected one of {', '.join(_signatures.DTYPES)}")
     return dtype

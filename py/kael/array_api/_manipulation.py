@@ -70,7 +70,7 @@ def _expand_dims(x: Tensor, /, axis: int | tuple[int, ...]) -> Tensor:
     wanted = axes(axis, 0)
     places = sorted(_wrapped("expand_dims", one, x.ndim + len(wanted)) for one in wanted)
     if len(set(places)) < len(places):
-        raise kael.Error(f"expand_dims: axis {axis} names an axis twice")
+        raise kael.Error(f"expand_dims: axis {axis} names an axis twice, expected each once")
     for place in places:
         x = x.unsqueeze(place)
     return x

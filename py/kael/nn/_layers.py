@@ -185,7 +185,9 @@ class CausalSelfAttention(Module):
         self.heads = _size("heads", heads)
         width = _size("dimension", dimension)
         if width % self.heads:
-            raise Error(f"CausalSelfAttention: dimension {dimension} is not a multiple of heads {heads}")
+            raise Error(
+                f"CausalSelfAttention: dimension {dimension} is not a multiple of heads {heads}, expected one"
+            )
         self.c_attn = Conv1D(3 * width, width)
         self.c_proj = Conv1D(width, width)
 

@@ -38,7 +38,9 @@ class Module:
     def __setattr__(self, name: str, value: Any) -> None:
         tables = self.__dict__
         if "_parameters" not in tables:
-            raise Error(f"call super().__init__() before {type(self).__name__}.{name} is assigned")
+            raise Error(
+                f"{type(self).__name__}.{name} is assigned, expected a call of super().__init__() before"
+            )
         for table in (tables["_parameters"], tables["_buffers"], tables["_modules"]):
             table.pop(name, None)
         tables.pop(name, None)
@@ -76,7 +78,7 @@ class Module:
 
     def forward(self, *arguments: Any, **options: Any) -> Any:
         """What the module computes."""
-        raise Error(f"{type(self).__name__} has no forward()")
+        raise Error(f"{type(self).__name__} has no forward(), expected its class to define one")
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
         return self.forward(*arguments, **options)

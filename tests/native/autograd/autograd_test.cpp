@@ -88,9 +88,10 @@ TEST(Backward, WalksAndFreesAMillionNodes) { // KB043, KB044
 TEST(Backward, NeedsAGradientForMoreThanOneElement) {
     const Tensor x = leaf({1, 2});
     const Tensor y = x * 3.0;
-    EXPECT_EQ(message_of([&] { y.backward(); }),
-              "backward from a tensor of shape [2] without a gradient for it: only a tensor of one "
-              "element goes without");
+    EXPECT_EQ(
+        message_of([&] { y.backward(); }),
+        "backward: a root of shape [2] without a gradient, expected one of that shape: only a "
+        "tensor of one element goes without");
     autograd::backward({y}, {constant({10, 100}, {2})});
     EXPECT_EQ(values_of(x.grad()), (Values{30, 300}));
     EXPECT_EQ(message_of([&] { autograd::backward({y}, {constant({1}, {1})}); }),
@@ -102,7 +103,7 @@ TEST(Backward, NeedsAGradientForMoreThanOneElement) {
     EXPECT_EQ(message_of([&] { autograd::backward({y}, {y, y}); }),
               "backward: 2 gradients for 1 roots, expected none or as many");
     EXPECT_EQ(message_of([&] { sum(constant({1}, {1})).backward(); }),
-              "root 0 of 1 needs no gradient");
+              "backward: root 0 of 1 needs no gradient, expected a tensor that needs one");
 }
 
 TEST(Backward, NeedsAGradientForEveryInputOfANode) {
@@ -127,8 +128,8 @@ TEST(Backward, FreesWhatItSavedUnlessAskedToKeepIt) {
     y.backward();
     EXPECT_EQ(values_of(x.grad()), (Values{12}));
     EXPECT_EQ(message_of([&] { y.backward(); }),
-              "MulBackward was walked before, and what it had saved is freed: pass retain_graph to "
-              "the backward pass that comes first");
+              "MulBackward was walked before, and what it had saved is freed, expected it kept: "
+              "pass retain_graph to the backward pass that comes first");
     const Tensor sum_of = x + x; // saves nothing
     sum_of.backward();
     sum_of.backward();
@@ -142,9 +143,8 @@ TEST(Backward, RefusesASavedTensorThatWasWritten) { // KB031
     add_(y, 1.0);
     EXPECT_EQ(
         message_of([&] { sum(z).backward(); }),
-        "MulBackward needs the tensor of shape [2] that it saved at version 0, but add_ has "
-        "changed it: it is at version 1; write to a clone, or use the operator that is not in "
-        "place");
+        "MulBackward needs the tensor of shape [2] that it saved, but add_ has changed it: it "
+        "is at version 1, expected 0: write to a clone, or use the operator that is not in place");
     Tensor result = exp(x); // saves its result
     mul_(result, 2.0);
     EXPECT_NE(message_of([&] { sum(result).backward(); }).find("ExpBackward needs"),
@@ -202,12 +202,12 @@ TEST(Backward, GivesAGradientToWhatIsWrittenIntoAPlainTensor) {
 TEST(InPlace, IsRefusedForALeafAndItsViews) {
     Tensor x = leaf({1, 2});
     EXPECT_EQ(message_of([&] { add_(x, 1.0); }),
-              "add_ would overwrite a leaf of shape [2] that needs a gradient: detach it, or write "
-              "inside no_grad");
+              "add_ would overwrite a leaf of shape [2] that needs a gradient, expected one that "
+              "needs none: detach it, or write inside no_grad");
     Tensor view = x.select(0, 0);
     EXPECT_EQ(message_of([&] { add_(view, 1.0); }),
-              "add_ would overwrite a view of a leaf of shape [2] that needs a gradient: detach "
-              "it, or write inside no_grad");
+              "add_ would overwrite a view of a leaf of shape [2] that needs a gradient, expected "
+              "one that needs none: detach it, or write inside no_grad");
     EXPECT_EQ(values_of(x), (Values{1, 2}));
     const NoGrad guard;
     add_(x, 1.0);
@@ -223,7 +223,7 @@ TEST(InPlace, IsRefusedForAViewMadeInsideNoGrad) {
     }();
     EXPECT_EQ(message_of([&] { mul_(view, 3.0); }),
               "mul_ would overwrite a view of shape [] that was made inside no_grad, where nobody "
-              "can record it");
+              "can record it, expected one made outside");
 }
 
 TEST(Grad, AnswersForTheInputsAndLeavesTheLeavesAlone) {
@@ -242,7 +242,8 @@ TEST(Grad, NamesAnInputThatNoRootDependsOn) {
     const Tensor x = leaf({3});
     const Tensor other = leaf({4});
     EXPECT_EQ(message_of([&] { (void)autograd::grad({x * 2.0}, {other}); }),
-              "no root depends on input 0 of 1: pass allow_unused to get none for it");
+              "grad: no root depends on input 0 of 1, expected one that does: pass allow_unused to "
+              "get none for it");
     EXPECT_FALSE(autograd::grad({x * 2.0}, {other}, {}, {}, true)[0].defined());
 }
 
@@ -300,12 +301,13 @@ TEST(Hooks, SeeAndReplaceTheGradient) {
 TEST(RequiresGrad, IsForFloatsAndLeaves) {
     Tensor integers = Tensor::zeros({2}, DType::int64);
     EXPECT_EQ(message_of([&] { integers.set_requires_grad(true); }),
-              "set_requires_grad: a tensor of dtype int64 can need no gradient: only floats can");
+              "set_requires_grad: a tensor of dtype int64 can need no gradient, expected a "
+              "floating-point one");
     Tensor y = leaf({1}) * 2.0;
     EXPECT_EQ(
         message_of([&] { y.set_requires_grad(false); }),
-        "the result of MulBackward needs a gradient because its operands do: detach() gives a "
-        "tensor that does not");
+        "set_requires_grad: the result of MulBackward needs a gradient because its operands do, "
+        "expected a leaf: detach() gives one");
     Tensor x = leaf({1});
     const Tensor same = x;
     x.set_requires_grad(false);

@@ -68,7 +68,7 @@ TEST(Einsum, NamesTheOperandThatDoesNotFit) {
     EXPECT_EQ(message_of([&] { return kael::einsum("ij", {Tensor()}); }),
               "einsum: an undefined tensor, expected a defined one");
     EXPECT_EQ(message_of([&] { return kael::einsum("", {}); }),
-              "einsum: the equation \"\" is for 1 operands, given 0");
+              "einsum: 0 operands for the equation \"\", expected 1");
 }
 
 } // namespace

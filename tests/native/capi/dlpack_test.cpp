@@ -77,7 +77,7 @@ TEST(CDlpack, BadArgumentsAreNamedAndNothingIsKept) {
     EXPECT_EQ(last_message(), "the argument managed is null");
     kael_tensor* again = nullptr;
     EXPECT_EQ(kael_tensor_from_dlpack(nullptr, 0, &again), KAEL_INVALID_ARGUMENT);
-    EXPECT_EQ(last_message(), "from_dlpack: no tensor");
+    EXPECT_EQ(last_message(), "from_dlpack: no tensor, expected one");
     ASSERT_EQ(kael_tensor_to_dlpack(tensor, 1, 0, &managed), KAEL_OK);
     EXPECT_EQ(kael_tensor_from_dlpack(managed, 1, nullptr), KAEL_INVALID_ARGUMENT);
     EXPECT_EQ(last_message(), "the argument tensor is null");

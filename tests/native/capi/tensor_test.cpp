@@ -88,9 +88,11 @@ TEST(CTensor, BadArgumentsAreNamedAndLeaveTheResultAlone) {
     EXPECT_EQ(refused(9, shape.data(), 2, &value, 4), "the dtype 9 is unknown, expected 0 to 8");
     EXPECT_EQ(refused(KAEL_FLOAT32, shape.data(), 2, &value, 3),
               "3 bytes for shape [1, 1] and dtype float32, expected 4");
-    EXPECT_EQ(refused(KAEL_FLOAT32, shape.data(), 2, nullptr, 4), "4 bytes at a null address");
+    EXPECT_EQ(refused(KAEL_FLOAT32, shape.data(), 2, nullptr, 4),
+              "4 bytes at a null address, expected where they are");
     EXPECT_EQ(refused(KAEL_FLOAT32, huge.data(), 1, &value, -4),
-              "the shape [9223372036854775807] is too large: its bytes do not fit in 64 bits");
+              "the shape [9223372036854775807] is too large: its bytes do not fit in 64 bits, "
+              "expected fewer than 2^63");
     EXPECT_EQ(kael_tensor_from_bytes(KAEL_FLOAT32, shape.data(), 2, &value, 4, nullptr),
               KAEL_INVALID_ARGUMENT);
     EXPECT_EQ(last_message(), "the argument tensor is null");

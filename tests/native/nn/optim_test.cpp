@@ -64,7 +64,7 @@ TEST(Steps, RefuseWhatDoesNotFit) {
     Tensor state = vector_of({0, 0});
     Tensor none;
     EXPECT_EQ(message_of([&] { sgd_step(parameter, vector_of({1}), none, {}); }),
-              "sgd_step: the gradient is float64 [1], the parameter float64 [2]");
+              "sgd_step: the gradient is float64 [1], expected float64 [2] like the parameter");
     EXPECT_EQ(message_of([&] { sgd_step(parameter, vector_of({1, 1}), none, {.momentum = 0.9}); }),
               "sgd_step: no velocity, expected a tensor");
     EXPECT_EQ(message_of([&] { adam_step(parameter, vector_of({1, 1}), state, state, 0, {}); }),
@@ -85,10 +85,9 @@ TEST(Steps, RefuseWhatDoesNotFit) {
         Tensor::from_storage(Storage::borrow(reinterpret_cast<std::byte*>(memory), sizeof(memory),
                                              std::make_shared<int>(), true, "mapped from a file"),
                              DType::float64, {2}, {1}, 0);
-    EXPECT_EQ(
-        message_of([&] { sgd_step(borrowed, vector_of({1, 1}), none, {}); }),
-        "sgd_step: the parameter's memory is read-only (mapped from a file): make it writable "
-        "first, as train() of a model does");
+    EXPECT_EQ(message_of([&] { sgd_step(borrowed, vector_of({1, 1}), none, {}); }),
+              "sgd_step: the parameter's memory is read-only (mapped from a file), expected memory "
+              "that may be written: train() of a model makes it so");
     borrowed.storage()->make_writable();
     sgd_step(borrowed, vector_of({1, 1}), none, {.learning_rate = 1});
     EXPECT_EQ(first(borrowed), 0.0);

@@ -43,10 +43,9 @@ TEST(Creation, ArangeReachesBothEndsOfInt64) {
               (std::vector<std::int64_t>{kMost, -1}));
     EXPECT_EQ(kael::arange(kLeast, kMost, kMost).numel(), 3);
     EXPECT_EQ(kael::arange(kMost, kMost, std::int64_t{1}).shape(), (Shape{0}));
-    EXPECT_NE(message_of([] {
-                  static_cast<void>(kael::arange(kLeast, kMost, std::int64_t{1}));
-              }).find("more numbers than 64 bits count"),
-              std::string::npos);
+    EXPECT_EQ(message_of([] { static_cast<void>(kael::arange(kLeast, kMost, std::int64_t{1})); }),
+              "arange: from -9223372036854775808 to 9223372036854775807 in steps of 1 are "
+              "18446744073709551615 numbers, expected fewer than 2^63");
 }
 
 TEST(Creation, ArangeMixesIntegersAndFloats) {

@@ -85,7 +85,8 @@ TEST(Dlpack, GivesForeignMemoryBackWhenItIsRefused) {
               "from_dlpack: the stride -2 in dimension 1, expected 0 or more: share a copy");
     EXPECT_EQ(producer.given_back, 2);
     dlpack::ManagedVersioned* const nothing = nullptr;
-    EXPECT_EQ(message_of([&] { return dlpack::adopt(nothing); }), "from_dlpack: no tensor");
+    EXPECT_EQ(message_of([&] { return dlpack::adopt(nothing); }),
+              "from_dlpack: no tensor, expected one");
 }
 
 TEST(Dlpack, SharesNoUndefinedTensor) {
@@ -106,7 +107,7 @@ TEST(Dlpack, CannotSayBeforeVersion1ThatMemoryIsReadOnly) {
     const Tensor tensor = dlpack::adopt(&producer.managed);
     EXPECT_EQ(message_of([&] { return dlpack::share(tensor); }),
               "to_dlpack: the tensor's memory is read-only, which DLPack before version 1 cannot "
-              "say: share a copy");
+              "say, expected memory that may be written: share a copy");
     dlpack::ManagedVersioned* const shared = dlpack::share_versioned(tensor, false);
     EXPECT_EQ(shared->flags, dlpack::kReadOnly);
     shared->deleter(shared);

@@ -202,7 +202,8 @@ TEST(Blocks, ReadWhatStandsWhere) {
 TEST(Operators, AreFoundByNameAndNameTheirArguments) {
     EXPECT_EQ(message_of([] { static_cast<void>(kael::find_operator("no\n")); },
                          kael::ErrorCode::not_found),
-              "there is no operator \"no\\n\"");
+              "there is no operator \"no\\n\", expected one of the " +
+                  std::to_string(kael::all_operators().size()) + " that kael_operator_name gives");
     const Tensor x = floats({1}, {1});
     const auto call = [&](const char* name, std::vector<kael::Argument> arguments) {
         return message_of([&] { kael::find_operator(name).run({name, std::move(arguments)}); });

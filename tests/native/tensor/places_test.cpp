@@ -94,7 +94,7 @@ TEST(Places, RefuseWhatTheyCannotFind) {
     EXPECT_EQ(message_of([&] { return kael::index(x, {0}, {zero.to(DType::float16)}); }),
               "index: an index of dtype float16, expected integers, or a mask of bools");
     EXPECT_EQ(message_of([&] { return kael::index(x.select(0, 0).select(0, 0), {0}, {zero}); }),
-              "index: an index for a tensor without dimensions");
+              "index: an index for a tensor without dimensions, expected one or more");
     EXPECT_EQ(message_of([&] { return kael::index(x, {0}, {zero.reshape(Shape(16, 1))}); }),
               "an index that picks 17 dimensions, expected at most 16");
 }

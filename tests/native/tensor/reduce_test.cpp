@@ -70,7 +70,7 @@ TEST(Reduce, JoinsPartsOfAnyCount) {
 TEST(Reduce, RefusesByName) {
     const Tensor x = counted({2, 0});
     EXPECT_EQ(message_of([&] { static_cast<void>(kael::amax(x, {{1}})); }),
-              "amax: no element to choose from, in a tensor of shape [2, 0]");
+              "amax: no element to choose from, in a tensor of shape [2, 0], expected one or more");
     EXPECT_EQ(message_of([&] { static_cast<void>(kael::sum(x, {{2}})); }),
               "sum: dimension 2 of a tensor of shape [2, 0], expected -2 to 1");
     EXPECT_EQ(message_of([&] { static_cast<void>(kael::softmax(x.to(DType::int8), 0)); }),

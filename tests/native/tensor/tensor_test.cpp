@@ -87,7 +87,8 @@ TEST(Shape, NegativeDimensionsAndTooManyAreRefusedByName) {
         static_cast<void>(kael::element_count({2, -1}));
         FAIL();
     } catch (const kael::Error& error) {
-        EXPECT_EQ(error.message(), "the shape [2, -1] has a negative dimension");
+        EXPECT_EQ(error.message(),
+                  "the shape [2, -1] has a negative dimension, expected sizes of 0 or more");
     }
     EXPECT_EQ(kael::element_count(Shape(16, 1)), 1);
     EXPECT_THROW(static_cast<void>(kael::element_count(Shape(17, 1))), kael::Error);
@@ -134,7 +135,8 @@ TEST(Tensor, ElementsAreReadAsTheTypeThatTheyHaveAndNoOther) {
     const Tensor tensor = Tensor::zeros({2}, DType::float32);
     EXPECT_NO_THROW(static_cast<void>(tensor.data<float>()));
     EXPECT_THROW(static_cast<void>(tensor.data<std::int32_t>()), kael::Error) << "the size agrees";
-    EXPECT_THROW(static_cast<void>(tensor.data<double>()), kael::Error);
+    EXPECT_EQ(message_of([&] { static_cast<void>(tensor.data<double>()); }),
+              "a tensor of dtype float32 read as another type, expected its own");
     EXPECT_THROW(static_cast<void>(Tensor().data<float>()), kael::Error);
     EXPECT_NO_THROW(static_cast<void>(Tensor::zeros({1}, DType::bfloat16).data<std::uint16_t>()));
     EXPECT_NO_THROW(static_cast<void>(Tensor::zeros({1}, DType::boolean).data<std::uint8_t>()));
@@ -153,19 +155,25 @@ TEST(Tensor, AForeignViewMustLieInsideItsStorage) {
     EXPECT_EQ(view({0}, {kMost}, 12).numel(), 0);
     EXPECT_EQ(view({1}, {kMost}, 11).unsqueeze(0).slice(1, 1, 1).numel(), 0);
 
-    EXPECT_THROW(view({3, 4}, {4, 1}, 1), kael::Error);
+    EXPECT_EQ(message_of([&] { static_cast<void>(view({3, 4}, {4, 1}, 1)); }),
+              "a tensor of dtype float32, shape [3, 4], strides [4, 1] and offset 1 leaves its "
+              "storage, expected to stay within its 12 elements");
     EXPECT_THROW(view({13}, {1}, 0), kael::Error);
     EXPECT_THROW(view({2}, {12}, 0), kael::Error);
     EXPECT_THROW(view({}, {}, 12), kael::Error);
-    EXPECT_THROW(view({0}, {1}, 13), kael::Error);
+    EXPECT_EQ(message_of([&] { static_cast<void>(view({0}, {1}, 13)); }),
+              "an empty tensor of dtype float32 at element 13 of its storage, expected 0 to 12");
     EXPECT_THROW(view({1}, {1}, -1), kael::Error);
-    EXPECT_THROW(view({2}, {-1}, 1), kael::Error);
+    EXPECT_EQ(message_of([&] { static_cast<void>(view({2}, {-1}, 1)); }),
+              "the strides [-1] with offset 1 have a negative one, expected 0 or more");
     EXPECT_THROW(view({2, 2}, {1}, 0), kael::Error);
     EXPECT_THROW(view({3}, {kMost}, 0), kael::Error) << "2 * stride does not fit";
     EXPECT_THROW(view({2, 2}, {kMost, kMost}, 0), kael::Error) << "the sum does not fit";
     EXPECT_THROW(view({kMost, 2}, {0, 0}, 0), kael::Error);
-    EXPECT_THROW(static_cast<void>(Tensor::from_storage(nullptr, DType::int8, {1}, {1}, 0)),
-                 kael::Error);
+    EXPECT_EQ(message_of([] {
+                  static_cast<void>(Tensor::from_storage(nullptr, DType::int8, {1}, {1}, 0));
+              }),
+              "a tensor without storage, expected one");
 }
 
 TEST(Tensor, BorrowedMemoryIsKeptAliveByItsTensors) {
@@ -189,7 +197,7 @@ TEST(Tensor, BorrowedMemoryIsKeptAliveByItsTensors) {
     EXPECT_EQ(refusal(data, -1, std::make_shared<int>()),
               "borrow: a storage of -1 bytes, expected 0 or more");
     EXPECT_EQ(refusal(nullptr, 4, std::make_shared<int>()),
-              "borrow: a storage of 4 bytes without memory");
+              "borrow: a storage of 4 bytes without memory, expected its address");
 }
 
 TEST(Tensor, BorrowedMemoryIsReleasedWithTheLastView) {
@@ -216,7 +224,8 @@ TEST(Tensor, ReadOnlyMemoryCanBeReadAndCopiedButNotWritten) {
         FAIL();
     } catch (const kael::Error& error) {
         EXPECT_EQ(error.message(),
-                  "the tensor's memory is read-only: mapped from model.safetensors at byte 8192");
+                  "the tensor's memory is read-only (mapped from model.safetensors at byte 8192), "
+                  "expected memory that may be written: write into a clone");
     }
     Tensor copy = tensor.clone();
     *copy.mutable_data<std::int32_t>() = 6;
@@ -227,8 +236,11 @@ TEST(Tensor, KB016AMisalignedAddressIsRefusedAsATypedTensor) {
     auto owner = std::make_shared<std::array<std::byte, 16>>();
     std::byte* odd = owner->data() + 1;
     const std::shared_ptr<Storage> storage = Storage::borrow(odd, 12, owner, false, "a test");
-    EXPECT_THROW(static_cast<void>(Tensor::from_storage(storage, DType::float32, {1}, {1}, 0)),
-                 kael::Error);
+    EXPECT_EQ(message_of([&] {
+                  static_cast<void>(Tensor::from_storage(storage, DType::float32, {1}, {1}, 0));
+              }),
+              "a tensor of dtype float32 on memory that is not aligned, expected an address that "
+              "is a multiple of 4");
     EXPECT_NO_THROW(static_cast<void>(Tensor::from_storage(storage, DType::int8, {1}, {1}, 0)));
 }
 
