@@ -72,13 +72,15 @@ using NodeHook =
     std::function<std::optional<GradientList>(const GradientList& gradients, const Tensor& taken)>;
 using NodeHooks = std::map<std::uint64_t, NodeHook>;
 
-// One recorded operator. Made by operators, run by the engine.
+// One recorded operator. Made by operators with make_node(), run by the engine.
 class Node : public std::enable_shared_from_this<Node> {
 public:
     Node(const Node&) = delete;
     Node& operator=(const Node&) = delete;
-    // Frees what only this node kept alive without recursion, however long the chain is.
     virtual ~Node();
+
+    // Destroys the node, and what only it kept alive, without recursion, however long the chain is.
+    static void bury(Node* node) noexcept;
 
     // "MulBackward", "AccumulateGrad"
     [[nodiscard]] const std::string& name() const noexcept { return name_; }
@@ -119,9 +121,6 @@ protected:
     Node(std::string name, std::vector<NodeInput> inputs, const Tensor& result,
          std::uint64_t sequence);
 
-    // For nodes that keep more edges than those of their inputs: frees them without recursion.
-    static void free_edges(std::vector<Edge> edges);
-
 private:
     std::string name_;
     std::vector<NodeInput> inputs_;
@@ -131,7 +130,13 @@ private:
     GradientHooks hooks_;
     NodeHooks node_hooks_;
     std::shared_ptr<const NodeOrigin> origin_;
+    Node* next_dead_ = nullptr; // bury()'s
 };
+
+template <typename Made, typename... Arguments>
+[[nodiscard]] std::shared_ptr<Made> make_node(Arguments&&... arguments) {
+    return {new Made(std::forward<Arguments>(arguments)...), Node::bury};
+}
 
 // Calls `hook` with the gradient of `tensor` in every backward pass, before anything else sees it.
 // Answers with what remove_gradient_hook() takes; removing twice does nothing.

@@ -8,31 +8,12 @@ namespace kael::autograd {
 
 namespace {
 
-// What dead nodes held, while it waits to be freed. The outermost destructor of this thread owns
-// the list and frees one entry at a time; those below it only add to the list, so that the stack
-// stays flat however long a chain of nodes is.
-struct Remains {
-    std::vector<NodeInput> inputs;
-    std::vector<Edge> edges;
-    GradientHooks hooks;
-    NodeHooks node_hooks;
-};
-thread_local std::vector<Remains>* graveyard = nullptr;
-
-void free_flat(Remains remains) {
-    if (graveyard != nullptr) {
-        graveyard->push_back(std::move(remains));
-        return;
-    }
-    std::vector<Remains> waiting;
-    graveyard = &waiting;
-    waiting.push_back(std::move(remains));
-    while (!waiting.empty()) {
-        const Remains next = std::move(waiting.back()); // its end may add to `waiting`
-        waiting.pop_back();
-    }
-    graveyard = nullptr;
-}
+// Dead nodes that wait for their destructor, linked through next_dead_. The outermost call of
+// bury() on this thread owns the list and destroys one after the other; those below it, which the
+// destructors make, only add to it. So the stack stays flat however long a chain of nodes is, and
+// nothing needs memory.
+thread_local bool is_burying = false;
+thread_local Node* waiting = nullptr;
 
 std::uint64_t next_sequence() {
     static std::atomic<std::uint64_t> next{0};
@@ -66,14 +47,19 @@ Node::Node(std::string name, std::vector<NodeInput> inputs, const Tensor& result
     : name_(std::move(name)), inputs_(std::move(inputs)), shape_(result.shape()),
       dtype_(result.dtype()), sequence_(sequence) {}
 
-Node::~Node() {
-    if (!inputs_.empty() || !hooks_.empty() || !node_hooks_.empty()) {
-        free_flat({std::move(inputs_), {}, std::move(hooks_), std::move(node_hooks_)});
-    }
-}
+Node::~Node() = default;
 
-void Node::free_edges(std::vector<Edge> edges) {
-    free_flat({{}, std::move(edges), {}, {}});
+void Node::bury(Node* node) noexcept {
+    node->next_dead_ = std::exchange(waiting, node);
+    if (is_burying) {
+        return;
+    }
+    is_burying = true;
+    while (waiting != nullptr) {
+        const Node* const next = std::exchange(waiting, waiting->next_dead_);
+        delete next; // may add to those that wait
+    }
+    is_burying = false;
 }
 
 } // namespace kael::autograd

@@ -26,9 +26,6 @@ public:
             saved_.emplace_back(tensor, tensor.is_same(result));
         }
     }
-    FunctionNode(const FunctionNode&) = delete;
-    FunctionNode& operator=(const FunctionNode&) = delete;
-    ~FunctionNode() override { release(); }
 
     [[nodiscard]] std::vector<Saved> saved() const override {
         std::vector<Saved> all;
@@ -52,15 +49,7 @@ public:
         return backward_(Backward(gradient, std::move(saved), inputs()));
     }
 
-    void release() override {
-        std::vector<Edge> edges;
-        edges.reserve(saved_.size());
-        for (SavedTensor& saved : saved_) {
-            edges.push_back(saved.take_edge());
-        }
-        saved_.clear();
-        free_edges(std::move(edges));
-    }
+    void release() override { saved_.clear(); }
 
 private:
     BackwardFunction backward_;
@@ -152,8 +141,8 @@ void record(std::string name, const Tensor& result, const std::vector<Tensor>& i
         }
         origin = origin_of(name, std::move(operands));
     }
-    const auto node = std::make_shared<FunctionNode>(std::move(name), node_inputs(inputs), result,
-                                                     saved, std::move(backward));
+    const auto node = make_node<FunctionNode>(std::move(name), node_inputs(inputs), result, saved,
+                                              std::move(backward));
     node->set_origin(std::move(origin));
     state_of(result).node = node;
 }
@@ -196,7 +185,7 @@ void record_write(const Tensor& target, const Tensor& value) {
     if (view == nullptr) {
         state.node = gradient_edge(value);
     } else {
-        const auto node = std::make_shared<FunctionNode>(
+        const auto node = make_node<FunctionNode>(
             "ViewWriteBackward", node_inputs({written, value}), written, std::vector<Tensor>{},
             [replay = view->replay](const Backward& context) {
                 return backward_of_write(replay, context);

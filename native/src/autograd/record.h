@@ -25,7 +25,6 @@ public:
     // The tensor as it was saved by `saver`. An error when its memory was written since.
     [[nodiscard]] Tensor unpack(Node& saver) const;
     [[nodiscard]] Node::Saved describe() const { return {values_, version_}; }
-    [[nodiscard]] Edge take_edge() { return std::move(edge_); }
 
 private:
     Tensor values_; // without a graph

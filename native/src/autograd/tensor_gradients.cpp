@@ -126,7 +126,7 @@ Edge gradient_edge(const Tensor& tensor) {
     State& state = state_of(tensor);
     Edge accumulator = state.accumulator.lock();
     if (accumulator == nullptr) {
-        accumulator = std::make_shared<AccumulateGrad>(tensor);
+        accumulator = make_node<AccumulateGrad>(tensor);
         state.accumulator = accumulator;
     }
     return accumulator;

@@ -2,6 +2,8 @@
 #include <cstdint>
 #include <new>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "kael/debug.h"
 
@@ -22,29 +24,30 @@ LastError& last_error() {
     return error;
 }
 
-kael_status keep(kael_status status, const char* text, const std::string& message,
+// Views, for a string made of an argument would need memory out here.
+kael_status keep(kael_status status, std::string_view text, std::string_view message,
                  std::string anomaly = {}) noexcept {
+    LastError& error = last_error();
     try {
-        last_error().text = text;
-        last_error().message = message;
-        last_error().anomaly = std::move(anomaly);
+        error.text = text;
+        error.message = message;
+        error.anomaly = std::move(anomaly);
     } catch (...) {
-        // No memory for the text of the error: the status alone must do.
-        last_error().text.clear();
-        last_error().message.clear();
-        last_error().anomaly.clear();
+        constexpr std::string_view kWithoutText = "no memory"; // short enough to need none itself
+        error.text = kWithoutText;
+        error.message = kWithoutText;
+        error.anomaly.clear();
     }
     return status;
 }
 
-kael_status keep_anomaly(const AnomalyError& failure) noexcept {
-    std::string json;
+// Empty where there is no memory for it: what the error says must do then.
+std::string json_of(const AnomalyError& failure) noexcept {
     try {
-        json = anomaly_json(failure.anomaly());
+        return anomaly_json(failure.anomaly());
     } catch (...) {
-        // No memory: what the error says must do.
+        return {};
     }
-    return keep(KAEL_ANOMALY, failure.what(), failure.message(), std::move(json));
 }
 
 } // namespace
@@ -53,7 +56,7 @@ kael_status remember(std::exception_ptr error) noexcept {
     try {
         std::rethrow_exception(std::move(error));
     } catch (const AnomalyError& failure) {
-        return keep_anomaly(failure);
+        return keep(KAEL_ANOMALY, failure.what(), failure.message(), json_of(failure));
     } catch (const Error& failure) {
         return keep(static_cast<kael_status>(failure.code()), failure.what(), failure.message());
     } catch (const std::bad_alloc&) {
