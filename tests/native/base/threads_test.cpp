@@ -8,9 +8,7 @@
 #include <pthread.h>
 #include <stdexcept>
 #include <string>
-#include <sys/wait.h>
 #include <thread>
-#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -18,6 +16,8 @@
 
 #include "kael/error.h"
 #include "kael/threads.h"
+
+#include "child_process.h"
 
 // ThreadSanitizer ends a child that starts threads unless it is asked not to.
 extern "C" const char* __tsan_default_options();
@@ -36,6 +36,7 @@ private:
     const int count_ = kael::get_num_threads();
 };
 
+using kael::test::exit_code_of_child;
 using Range = std::pair<std::int64_t, std::int64_t>;
 
 // The ranges of a loop, sorted. Each is written to the slot of its first element, so that the
@@ -238,18 +239,6 @@ TEST_F(Threads, AMemberThatThrowsLeavesTheTeamAndTheOthersGoOn) {
                      std::runtime_error);
         EXPECT_EQ(ended, 3);
     }
-}
-
-// Runs `body` in a child process; its exit code.
-template <typename Body>
-int exit_code_of_child(Body body) {
-    const pid_t child = fork();
-    if (child == 0) {
-        _exit(body());
-    }
-    int status = -1;
-    waitpid(child, &status, 0);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
 TEST_F(Threads, AfterForkParentAndChildBothHaveAPool) {
