@@ -1139,9 +1139,9 @@ void Session::gpt_files() {
         return;
     }
     kael_gpt* made = untouched<kael_gpt>();
-    take(
-        kael_gpt_load(file.data, file.length, input_.rarely(8) ? dtype() : KAEL_FLOAT32, out(made)),
-        made, gpts_);
+    take(kael_gpt_load(file.data, file.length, static_cast<kael_weight_format>(input_.below(4)),
+                       out(made)),
+         made, gpts_);
 }
 
 void Session::gpt_state() {
@@ -1403,7 +1403,8 @@ void Session::measure() {
     const bool threads = input_.rarely(2);
     succeeded(input_.rarely(2)
                   ? kael_measure_read_bandwidth(threads ? wrong : 1, threads ? 1 : wrong, &speed)
-                  : kael_measure_multiply_add(threads ? wrong : 1, threads ? 1 : wrong, &speed));
+                  : kael_measure_multiply_add(KAEL_WEIGHTS_FLOAT32, threads ? wrong : 1,
+                                              threads ? 1 : wrong, &speed));
     require(speed == -1);
 }
 

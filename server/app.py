@@ -107,10 +107,13 @@ def create_app(generator: Generator, settings: Settings | None = None) -> KaelAp
 
 
 def load_app(
-    data: str | os.PathLike[str], device: str = "cpu", settings: Settings | None = None
+    data: str | os.PathLike[str],
+    device: str = "cpu",
+    settings: Settings | None = None,
+    dtype: str = "float32",
 ) -> KaelApplication:
     """The application that serves the checkpoint in the folder ``data``. Raises :class:`kael.Error`."""
-    model = kael.GPT.from_pretrained(data, device=device)
+    model = kael.GPT.from_pretrained(data, device=device, dtype=dtype)
     tokenizer = kael.BpeTokenizer.from_pretrained(data)
     if tokenizer.vocabulary_size > model.config.vocab_size:
         raise kael.Error(

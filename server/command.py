@@ -53,7 +53,7 @@ def run(options: argparse.Namespace) -> int:
 def _run(options: argparse.Namespace) -> int:
     settings, tls = settings_of(options), tls_of(options)
     folder = kael.default_model_path() if options.data is None else options.data
-    app = load_app(folder, options.device, settings)
+    app = load_app(folder, options.device, settings, options.dtype)
     sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
     if options.check:
         asyncio.run(check(app, options))

@@ -8,6 +8,7 @@ import platform
 import sys
 from pathlib import Path
 
+from kael import _signatures
 from kael._library import check_status, native
 
 
@@ -18,10 +19,13 @@ def measure_read_bandwidth(threads: int, repeats: int) -> float:
     return result.value
 
 
-def measure_multiply_add(threads: int, repeats: int) -> float:
-    """float32 operations per second of fused multiply-adds in registers, the best of ``repeats``."""
+def measure_multiply_add(dtype: str, threads: int, repeats: int) -> float:
+    """Operations per second in registers of the multiply-adds that products with weights of ``dtype`` are
+    made of, the best of ``repeats``.
+    """
+    format_ = _signatures.WEIGHT_FORMATS.index(dtype)
     result = ctypes.c_double()
-    check_status(native().released.kael_measure_multiply_add(threads, repeats, ctypes.byref(result)))
+    check_status(native().released.kael_measure_multiply_add(format_, threads, repeats, ctypes.byref(result)))
     return result.value
 
 

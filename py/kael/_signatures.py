@@ -40,6 +40,7 @@ LOAD_MAPPED = 1
 ARGUMENT_KINDS = ("none", "tensor", "tensors", "bool", "integer", "real", "integers")
 
 # kael_activation, in order.
+WEIGHT_FORMATS = ("float32", "bfloat16", "int8")
 ACTIVATIONS = ("gelu_tanh", "gelu_erf", "relu")
 
 TOKEN_FAILED = -1
@@ -428,7 +429,7 @@ FUNCTIONS: dict[str, Signature] = {
     "kael_token_ring_free": _kept(None, _ring),
     # The machine's limits
     "kael_measure_read_bandwidth": _released(_STATUS, c_int32, c_int32, POINTER(c_double)),
-    "kael_measure_multiply_add": _released(_STATUS, c_int32, c_int32, POINTER(c_double)),
+    "kael_measure_multiply_add": _released(_STATUS, c_int32, c_int32, c_int32, POINTER(c_double)),
 }
 
 

@@ -618,23 +618,54 @@ def test_inspect_takes_every_sound_case_of_other_projects(shared):
 
 
 def test_bench_prints_its_figures_as_json(checkpoint):
-    arguments = ("--depths", "32", "--prompts", "16,5000", "--repeats", 1, "--threads", 1, "--json")
-    report = json.loads(run("bench", "--data", checkpoint, *arguments))
-    assert report["threads"] == 1
+    arguments = ("--depths", "32", "--prompts", "16,5000", "--repeats", 1, "--threads", "1,2", "--json")
+    report = json.loads(run("bench", "--data", checkpoint, "--dtypes", "int8,float32", *arguments))
     assert report["model"]["parameters"] == kael.GPT.from_pretrained(checkpoint).parameter_count
-    (decode,) = report["decode"]
-    weights = report["model"]["parameters"] - 64 * 32
-    assert decode["weight_bytes_per_token"] == 4 * weights
-    assert decode["key_value_bytes_per_token"] == 4 * 2 * 2 * 32 * 32
-    share = (
-        (4 * weights + 4 * 2 * 2 * 32 * 32) * decode["tokens_per_second"] / decode["read_bytes_per_second"]
-    )
-    assert decode["bandwidth_share"] == pytest.approx(share)
-    assert [prompt["tokens"] for prompt in report["prompt"]] == [16]  # 5000 does not fit
-    assert report["prompt"][0]["tokens_per_second"] > 0
-    start = report["start"]
-    assert 0 < start["load_seconds"] < start["first_token_seconds"] < 30
-    assert start["peak_resident_bytes"] > 5_000_000
+    runs = [(result["dtype"], result["threads"]) for result in report["results"]]
+    assert runs == [("int8", 1), ("int8", 2), ("float32", 1), ("float32", 2)]
+    for result in report["results"]:
+        (decode,) = result["decode"]
+        assert decode["key_value_bytes_per_token"] == 4 * 2 * 2 * 32 * 32
+        share = (
+            (decode["weight_bytes_per_token"] + 4 * 2 * 2 * 32 * 32)
+            * decode["tokens_per_second"]
+            / decode["read_bytes_per_second"]
+        )
+        assert decode["bandwidth_share"] == pytest.approx(share)
+        assert [prompt["tokens"] for prompt in result["prompt"]] == [16]  # 5000 does not fit
+        assert result["prompt"][0]["tokens_per_second"] > 0
+        start = result["start"]
+        assert 0 < start["load_seconds"] < start["first_token_seconds"] < 30
+        assert start["peak_resident_bytes"] > 5_000_000
+    parameters = report["model"]["parameters"]
+    (whole,) = {
+        r["decode"][0]["weight_bytes_per_token"] for r in report["results"] if r["dtype"] == "float32"
+    }
+    assert whole == 4 * (parameters - 64 * 32)
+    (small,) = {r["decode"][0]["weight_bytes_per_token"] for r in report["results"] if r["dtype"] == "int8"}
+    matrices = 257 * 32 + 2 * 12 * 32 * 32
+    assert small == matrices + matrices // 32 + 4 * (parameters - 64 * 32 - matrices)
+
+
+def test_bench_says_how_well_each_dtype_predicts_a_text(checkpoint, tmp_path):
+    text = tmp_path / "text.txt"
+    text.write_text("It was a dark and stormy night. " * 20)
+    arguments = ("--depths", "8", "--prompts", "8", "--repeats", 1, "--dtypes", "float32,bfloat16", "--json")
+    report = json.loads(run("bench", "--data", checkpoint, *arguments, "--text", text))
+    exact, near = report["quality"]
+    model, tokenizer = kael.GPT.from_pretrained(checkpoint), kael.BpeTokenizer.from_pretrained(checkpoint)
+    ids = tokenizer.encode(text.read_text())
+    losses = []
+    for window in range(min(32, len(ids) // 64)):
+        start = window * (len(ids) // min(32, len(ids) // 64))
+        rows = model(ids[start : start + 64]).numpy().astype(np.float64)[:-1]
+        right = rows[np.arange(63), ids[start + 1 : start + 64]]
+        losses += list(np.log(np.exp(rows).sum(axis=1)) - right)
+    assert exact["nats_per_token"] == pytest.approx(np.mean(losses), abs=1e-6)
+    assert exact["perplexity"] == pytest.approx(np.exp(np.mean(losses)), rel=1e-6)
+    assert (exact["perplexity_ratio"], exact["agreement"], exact["tokens"]) == (1, 1, len(losses))
+    assert 0.99 < near["perplexity_ratio"] < 1.01
+    assert 0.9 < near["agreement"] <= 1
 
 
 def shown_on(controller, until=b""):
@@ -665,8 +696,10 @@ def test_bench_shows_a_table_on_a_terminal(checkpoint, terminal):
     lines = text.split("\n")
     assert lines[0].rpartition("\r")[0] == "depth 5000 is left out: the model has 64 positions"
     assert lines[1].split("\r")[1:-2] == [
-        *("decode at 32: sample 1 of 1", "prompt of 16: sample 1 of 1", "start: sample 1 of 1       "),
-        " " * len("start: sample 1 of 1"),
+        "float32, 1 thread, decode at 32: sample 1 of 1",
+        "float32, 1 thread, prompt of 16: sample 1 of 1",
+        "float32, 1 thread, start: sample 1 of 1       ",
+        " " * len("float32, 1 thread, start: sample 1 of 1"),
     ]
     for word in (
         " decode at   32 ",
@@ -677,6 +710,38 @@ def test_bench_shows_a_table_on_a_terminal(checkpoint, terminal):
         "GB/s read",
     ):
         assert word in text, text
+
+
+def test_bench_shows_how_much_faster_it_is_than_an_earlier_report(checkpoint, tmp_path, terminal):
+    arguments = ("--depths", "32", "--prompts", "16", "--repeats", 1, "--threads", 1)
+    report = json.loads(run("bench", "--data", checkpoint, *arguments, "--json"))
+    report["results"][0]["decode"][0]["tokens_per_second"] = 1e-3
+    report["results"][0]["prompt"][0]["tokens"] = 17  # another prompt is not compared
+    earlier = tmp_path / "earlier.json"
+    earlier.write_text(json.dumps(report))
+    controller, written = terminal
+    process = start(
+        "bench", "--data", checkpoint, *arguments, "--compare", earlier, stdout=written, stderr=written
+    )
+    os.close(written)
+    lines = shown_on(controller).splitlines()
+    assert process.wait(60) == 0
+    (decode,) = (line for line in lines if line.startswith("  decode at"))
+    speed = float(decode.split()[3])
+    assert float(decode.split()[-2]) == pytest.approx(speed / 1e-3, rel=0.01)
+    assert decode.endswith(" x")
+    assert not next(line for line in lines if line.startswith("  prompt of")).endswith(" x")
+
+
+@pytest.mark.parametrize("text", ["{}", "[1]", "no JSON", '{"results": [{"dtype": "int8"}]}'])
+def test_bench_refuses_to_compare_with_what_is_no_report(checkpoint, tmp_path, text):
+    other = tmp_path / "other.json"
+    other.write_text(text)
+    line = run("bench", "--data", checkpoint, "--compare", other, code=1)
+    assert (
+        line
+        == f"python -m kael bench: {other} is no report of this program, expected what bench --json prints\n"
+    )
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

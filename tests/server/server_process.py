@@ -25,7 +25,7 @@ from server import Generator, create_app
 from server.__main__ import main
 from server_fakes import {model}, {tokenizer}
 server.serve.SHUTDOWN_SECONDS = {seconds}
-server.command.load_app = lambda *given: create_app(Generator({model}(), {tokenizer}()), given[-1])
+server.command.load_app = lambda *given: create_app(Generator({model}(), {tokenizer}()), given[2])
 sys.exit(main(["--data", ".", "--port", "0"]))
 """
 

@@ -495,7 +495,7 @@ import server.command
 from server import Generator, create_app
 from server.__main__ import main
 from server_fakes import Bytes, Echo
-def load(folder, device, settings):
+def load(folder, device, settings, dtype):
     pathlib.Path({str(loading)!r}).touch()
     while not pathlib.Path({str(loaded)!r}).exists():
         time.sleep(0.01)

@@ -18,6 +18,7 @@ from server.options import OPTIONS
 VALUES = {
     "data": (".", "."),
     "device": ("cpu", "cpu"),
+    "dtype": ("int8", "int8"),
     "host": ("::1", "::1"),
     "port": ("9001", 9001),
     "api-key": ("secret", ("secret",)),

@@ -17,6 +17,16 @@
 
 namespace kael::gpt {
 
+// What the matrices of a model are kept and multiplied in. All but float32 are for inference alone.
+// docs/formats/packed-weights.md gives them bit by bit. The values
+// are those of kael_weight_format in kael.h.
+enum class WeightFormat : std::int32_t {
+    float32 = 0,
+    bfloat16 = 1,
+    int8 = 2, // whole numbers of 8 bits with a scale for each 64
+};
+[[nodiscard]] std::string_view name(WeightFormat format) noexcept;
+
 // The values are those of kael_activation in kael.h.
 enum class Activation : std::int32_t { gelu_tanh = 0, gelu_erf = 1, relu = 2 };
 
@@ -47,7 +57,8 @@ struct Config {
 // never ignored.
 [[nodiscard]] Config read_config(const std::filesystem::path& path);
 
-// All float32, contiguous. Linear weights are [in, out], as GPT-2's files have them (y = x W + b).
+// All float32, contiguous; of a model in another format the matrices are undefined. Linear weights
+// are [in, out], as GPT-2's files have them (y = x W + b).
 struct LayerWeights {
     Tensor ln_1_weight, ln_1_bias;
     Tensor attn_qkv_weight, attn_qkv_bias;   // [D, 3D], [3D]
@@ -135,6 +146,7 @@ struct GenerateResult {
 };
 
 class Decoder;
+class PackedWeights;
 
 // One call at a time.
 class GPT {
@@ -146,22 +158,25 @@ public:
     GPT& operator=(GPT&&) noexcept;
 
     // A folder with model.safetensors (or an index and its shards) and, where there is one,
-    // config.json. float32 weights stay mapped, others are widened.
-    [[nodiscard]] static GPT from_pretrained(const std::filesystem::path& folder);
-    // Replaces the weights, under the same configuration.
+    // config.json. As float32, float32 weights stay mapped and others are widened; for another
+    // format all are read and packed, and the file is no longer needed.
+    [[nodiscard]] static GPT from_pretrained(const std::filesystem::path& folder,
+                                             WeightFormat format = WeightFormat::float32);
+    // Replaces the weights, under the same configuration and in the same format.
     void load_weights(const std::filesystem::path& path);
 
     [[nodiscard]] const Config& config() const noexcept { return config_; }
     [[nodiscard]] const Weights& weights() const noexcept { return weights_; }
+    [[nodiscard]] WeightFormat weight_format() const noexcept;
     [[nodiscard]] std::int64_t parameter_count() const;
 
     // Every parameter under its name in GPT-2's files; a tied head once. The model's own tensors:
     // they may need gradients, and what is written into them is what it computes with. Those of a
-    // mapped file are read-only.
+    // mapped file are read-only. An error for a model that is not in float32.
     [[nodiscard]] NamedTensors parameters() const;
 
     // Copies the parameters of a mapped file to memory that may be written, which training does.
-    // They stay the same tensors.
+    // They stay the same tensors. An error for a model that is not in float32.
     void make_parameters_writable();
 
     // For training: from now on logits() sets each element of the embeddings, and of what attention
@@ -180,8 +195,16 @@ public:
                                           const GenerateOptions& options);
 
 private:
+    GPT(const Config& config, Weights weights, std::unique_ptr<const PackedWeights> packed);
+    // `tensors` of a checkpoint, in place; the strings are for messages.
+    [[nodiscard]] static GPT assemble(const Config& config, WeightFormat format,
+                                      const NamedTensors& tensors, const std::string& origin,
+                                      const std::string& config_origin);
+    void check_is_float32() const;
+
     Config config_;
     Weights weights_;
+    std::unique_ptr<const PackedWeights> packed_; // null: float32
     std::unique_ptr<Decoder> decoder_;
     double dropout_ = 0;
 };

@@ -530,17 +530,26 @@ KAEL_API void kael_gpt_config_default(kael_gpt_config* config);
  */
 KAEL_API kael_status kael_gpt_create(const kael_gpt_config* config, kael_gpt** gpt);
 
+/* What the matrices of a model are kept and multiplied in. All but float32 are for inference alone:
+ * kael_gpt_parameters and what training needs are then KAEL_UNSUPPORTED. */
+typedef int32_t kael_weight_format;
+enum {
+    KAEL_WEIGHTS_FLOAT32 = 0,
+    KAEL_WEIGHTS_BFLOAT16 = 1,
+    KAEL_WEIGHTS_INT8 = 2 /* whole numbers of 8 bits with a scale for each 64 */
+};
+
 /*
  * Loads a folder with model.safetensors (or model.safetensors.index.json and its shards) and, where
- * there is one, config.json. float32 weights stay mapped, float16 and bfloat16 ones are widened to
- * float32. `dtype` is the type to compute in: KAEL_FLOAT32 is the only one so far. A tensor
+ * there is one, config.json. As float32, float32 weights stay mapped, float16 and bfloat16 ones are
+ * widened; for another format all are read and packed, and the file is no longer needed. A tensor
  * missing, surplus or of another shape than the configuration says is named.
  */
-KAEL_API kael_status kael_gpt_load(const char* folder, int64_t folder_length, kael_dtype dtype,
-                                   kael_gpt** gpt);
+KAEL_API kael_status kael_gpt_load(const char* folder, int64_t folder_length,
+                                   kael_weight_format format, kael_gpt** gpt);
 
-/* Replaces the weights of `gpt` by those of one .safetensors file, under the configuration that it
- * has. */
+/* Replaces the weights of `gpt` by those of one .safetensors file, under the configuration and
+ * in the format that it has. */
 KAEL_API kael_status kael_gpt_load_weights(kael_gpt* gpt, const char* path, int64_t path_length);
 
 /* Fills `config`, whose struct_size the caller has set. */
@@ -724,10 +733,10 @@ KAEL_API void kael_token_ring_free(kael_token_ring* ring);
  * `repeats` passes. */
 KAEL_API kael_status kael_measure_read_bandwidth(int32_t threads, int32_t repeats,
                                                  double* bytes_per_second);
-/* float32 operations per second of fused multiply-adds in registers (one multiply-add is two),
- * likewise. */
-KAEL_API kael_status kael_measure_multiply_add(int32_t threads, int32_t repeats,
-                                               double* operations_per_second);
+/* Operations per second of multiply-adds in registers (one multiply-add is two), likewise: those
+ * that products with weights of `format` are made of. */
+KAEL_API kael_status kael_measure_multiply_add(kael_weight_format format, int32_t threads,
+                                               int32_t repeats, double* operations_per_second);
 
 #ifdef __cplusplus
 }

@@ -1,8 +1,10 @@
 #include "base/mapped_file.h"
 
 #include <cerrno>
+#include <cstdint>
 #include <sys/mman.h>
 #include <system_error>
+#include <unistd.h>
 
 #include "kael/error.h"
 
@@ -33,6 +35,16 @@ std::shared_ptr<const MappedFile> MappedFile::open(const std::filesystem::path& 
 MappedFile::~MappedFile() {
     if (data_ != nullptr) {
         ::munmap(const_cast<std::byte*>(data_), size_);
+    }
+}
+
+void release_pages(std::span<const std::byte> mapped) noexcept {
+    const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+    const auto begin = reinterpret_cast<std::uintptr_t>(mapped.data());
+    const std::uintptr_t first = (begin + page - 1) / page * page;
+    const std::uintptr_t last = (begin + mapped.size()) / page * page;
+    if (first < last) {
+        ::madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
     }
 }
 

@@ -27,6 +27,10 @@ private:
     std::size_t size_ = 0;
 };
 
+// Gives back the memory of the whole pages in a part of a mapping; touching them reads the file
+// again.
+void release_pages(std::span<const std::byte> mapped) noexcept;
+
 // Reads a regular file of at most `limit` bytes. A missing file, a folder, a larger file, a short
 // read: kael::Error that names the path.
 [[nodiscard]] std::string read_file(const std::filesystem::path& path, std::size_t limit);

@@ -10,6 +10,7 @@
 #include "capi/guard.h"
 #include "capi/handles.h"
 #include "capi/structs.h"
+#include "capi/weight_format.h"
 
 using kael::gpt::GPT;
 
@@ -172,14 +173,13 @@ kael_status kael_gpt_create(const kael_gpt_config* config, kael_gpt** gpt) {
     });
 }
 
-kael_status kael_gpt_load(const char* folder, int64_t folder_length, kael_dtype dtype,
+kael_status kael_gpt_load(const char* folder, int64_t folder_length, kael_weight_format format,
                           kael_gpt** gpt) {
     return kael::capi::guard([&] {
         KAEL_REQUIRE(gpt);
-        KAEL_CHECK_AS(kael::ErrorCode::unsupported, dtype == KAEL_FLOAT32,
-                      "the dtype to compute in is " << dtype << ", expected 0 (float32)");
-        *gpt =
-            new kael_gpt{GPT::from_pretrained(kael::capi::path(folder, folder_length, "folder"))};
+        const kael::gpt::WeightFormat wanted = kael::capi::from_c(format);
+        *gpt = new kael_gpt{
+            GPT::from_pretrained(kael::capi::path(folder, folder_length, "folder"), wanted)};
     });
 }
 

@@ -25,8 +25,8 @@ std::int64_t rows_of_pass(std::int64_t count) {
 
 } // namespace
 
-Decoder::Decoder(const Config& config, const Weights& weights)
-    : model_(config, weights), cache_(config), step_(model_), logits_(config.vocab_size) {}
+Decoder::Decoder(const Config& config, const Weights& weights, const PackedWeights* packed)
+    : model_(config, weights, packed), cache_(config), step_(model_), logits_(config.vocab_size) {}
 
 Decoder::Use::Use(Decoder& decoder) : busy_(decoder.busy_) {
     KAEL_CHECK(!busy_.test_and_set(std::memory_order_acquire),

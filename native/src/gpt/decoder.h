@@ -19,10 +19,11 @@ using LogitsObserver = FunctionRef<void(std::int64_t index, const float* logits)
 
 // Ids are those of tokens of the vocabulary, and positions never pass the model's: callers check.
 // Results do not depend on the number of threads, on how positions are divided among calls, or on
-// whether a position came alone or with others. `weights` outlive the decoder.
+// whether a position came alone or with others. `weights` and `packed`, which is
+// null for float32, outlive the decoder.
 class Decoder {
 public:
-    Decoder(const Config& config, const Weights& weights);
+    Decoder(const Config& config, const Weights& weights, const PackedWeights* packed);
     Decoder(const Decoder&) = delete;
     Decoder& operator=(const Decoder&) = delete;
 

@@ -10,6 +10,7 @@
 
 #include "base/input_file.h"
 #include "gpt/decoder.h"
+#include "gpt/packed_weights.h"
 #include "gpt/prompt.h"
 #include "gpt/recorded_pass.h"
 #include "gpt/weights.h"
@@ -30,27 +31,53 @@ bool needs_gradient(const NamedTensors& tensors) {
 
 } // namespace
 
+std::string_view name(WeightFormat format) noexcept {
+    switch (format) {
+    case WeightFormat::bfloat16:
+        return "bfloat16";
+    case WeightFormat::int8:
+        return "int8";
+    case WeightFormat::float32:
+        break;
+    }
+    return "float32";
+}
+
 GPT::GPT(const Config& config) : GPT(config, validated_random_weights(config)) {}
 
 GPT::GPT(const Config& config, Weights weights) : config_(config), weights_(std::move(weights)) {
     config_.validate();
     check_weights(config_, weights_);
-    decoder_ = std::make_unique<Decoder>(config_, weights_);
+    decoder_ = std::make_unique<Decoder>(config_, weights_, nullptr);
 }
+
+GPT::GPT(const Config& config, Weights weights, std::unique_ptr<const PackedWeights> packed)
+    : config_(config), weights_(std::move(weights)), packed_(std::move(packed)),
+      decoder_(std::make_unique<Decoder>(config_, weights_, packed_.get())) {}
 
 GPT::~GPT() = default;
 GPT::GPT(GPT&&) noexcept = default;
 GPT& GPT::operator=(GPT&&) noexcept = default;
 
-GPT GPT::from_pretrained(const std::filesystem::path& folder) {
+GPT GPT::assemble(const Config& config, WeightFormat format, const NamedTensors& tensors,
+                  const std::string& origin, const std::string& config_origin) {
+    Weights weights = take_weights(config, tensors, origin, config_origin);
+    if (format == WeightFormat::float32) {
+        widen_weights(config, weights);
+        return {config, std::move(weights)};
+    }
+    auto packed = std::make_unique<const PackedWeights>(config, format, weights);
+    return {config, std::move(weights), std::move(packed)};
+}
+
+GPT GPT::from_pretrained(const std::filesystem::path& folder, WeightFormat format) {
     const std::filesystem::path config_path = folder / "config.json";
     const bool has_config = is_there(config_path);
     const Config config = has_config ? read_config(config_path) : Config();
     const io::SafeTensors file = io::read_safetensors_folder(folder, io::LoadMode::Mapped);
-    return {config,
-            take_weights(config, file.tensors, "the checkpoint in " + folder.string(),
-                         has_config ? config_path.string()
-                                    : "GPT-2 small, which is assumed without a config.json")};
+    return assemble(config, format, file.tensors, "the checkpoint in " + folder.string(),
+                    has_config ? config_path.string()
+                               : "GPT-2 small, which is assumed without a config.json");
 }
 
 void GPT::load_weights(const std::filesystem::path& path) {
@@ -58,33 +85,50 @@ void GPT::load_weights(const std::filesystem::path& path) {
         const Decoder::Use use(*decoder_);
     }
     const io::SafeTensors file = io::read_safetensors(path, io::LoadMode::Mapped);
-    GPT loaded(config_, take_weights(config_, file.tensors, path.string(),
-                                     "the configuration of the model"));
+    GPT loaded = assemble(config_, weight_format(), file.tensors, path.string(),
+                          "the configuration of the model");
     loaded.dropout_ = dropout_;
     *this = std::move(loaded);
 }
 
+WeightFormat GPT::weight_format() const noexcept {
+    return packed_ == nullptr ? WeightFormat::float32 : packed_->format();
+}
+
+void GPT::check_is_float32() const {
+    KAEL_CHECK_AS(ErrorCode::unsupported, packed_ == nullptr,
+                  "the model's weights are packed as "
+                      << name(weight_format())
+                      << ", which serves generation and logits alone; expected a model loaded with "
+                         "the dtype float32 to read, save or train its parameters");
+}
+
 NamedTensors GPT::parameters() const {
+    check_is_float32();
     return named_weights(config_, weights_);
 }
 
 void GPT::make_parameters_writable() {
+    check_is_float32();
     {
         const Decoder::Use use(*decoder_);
         for (const auto& [name, tensor] : parameters()) {
             tensor.storage()->make_writable();
         }
     }
-    decoder_ = std::make_unique<Decoder>(config_, weights_); // which knows the addresses
+    decoder_ = std::make_unique<Decoder>(config_, weights_, nullptr); // which knows the addresses
 }
 
 void GPT::set_dropout(double share) {
     KAEL_CHECK(share >= 0 && share < 1, "dropout is " << share << ", expected 0 to below 1");
+    if (share > 0) {
+        check_is_float32();
+    }
     dropout_ = share;
 }
 
 std::int64_t GPT::parameter_count() const {
-    return gpt::parameter_count(weights_);
+    return gpt::parameter_count(config_);
 }
 
 Tensor GPT::logits(const std::int64_t* ids, std::int64_t batch, std::int64_t length) {
@@ -94,7 +138,7 @@ Tensor GPT::logits(const std::int64_t* ids, std::int64_t batch, std::int64_t len
     static_cast<void>(byte_count(shape, DType::float32)); // must fit, and then all below does
     check_ids(config_, ids, batch * length);
     const Decoder::Use use(*decoder_);
-    if (dropout_ > 0 || (grad_enabled() && needs_gradient(parameters()))) {
+    if (dropout_ > 0 || (packed_ == nullptr && grad_enabled() && needs_gradient(parameters()))) {
         const Tensor rows = Tensor::from_bytes(ids, batch * length * item_size(DType::int64),
                                                {batch, length}, DType::int64);
         return recorded_logits(config_, weights_, rows,

@@ -25,13 +25,19 @@ PromptPass::PromptPass(const ModelView& model, const KeyValueCache& cache, std::
                        PassMemory& memory)
     : model_(model), kernels_(model.kernels), cache_(cache) {
     const std::int64_t wide = std::max(3 * model.width, model.inner);
+    const std::int64_t prepared =
+        model.packed_kernels == nullptr
+            ? 0
+            : rows * model.packed_kernels->prepared_size(std::max(model.width, model.inner)) /
+                  static_cast<std::int64_t>(sizeof(float));
     memory.rows.reserve(3 * FloatParts::padded(rows * model.width) +
-                        FloatParts::padded(rows * wide));
+                        FloatParts::padded(rows * wide) + prepared);
     FloatParts parts(memory.rows.data());
     residual_ = parts.take(rows * model.width);
     normalized_ = parts.take(rows * model.width);
     product_ = parts.take(rows * model.width);
     wide_ = parts.take(rows * wide);
+    prepared_ = reinterpret_cast<std::uint8_t*>(parts.take(prepared));
 
     scratch_each_ = FloatParts::padded(
         std::max({kernels_.matmul_scratch(model.width), kernels_.matmul_scratch(model.inner),
@@ -70,15 +76,36 @@ void PromptPass::multiply(const Product& product, Finish finish) {
     // Several panels at a time: the weights are read in longer runs, and the next panel is fetched
     // while one is used. For a few rows reading is all, so everyone gets one piece.
     const std::int64_t pieces = std::int64_t{get_num_threads()} * (product.rows > 16 ? 4 : 1);
-    const std::int64_t columns =
-        blocks(blocks(product.columns, pieces), kernels_.matmul_panel) * kernels_.matmul_panel;
-    for_each_unit(blocks(product.columns, columns), [&](std::int64_t unit, float* scratch) {
+    const LinearView& linear = product.linear;
+    const kernels::PackedKernels* const packed = model_.packed_kernels;
+    const std::int64_t panel = packed != nullptr ? kernels::kPackedPanel : kernels_.matmul_panel;
+    const std::int64_t columns = blocks(blocks(linear.columns, pieces), panel) * panel;
+    if (packed != nullptr) {
+        prepare(product);
+    }
+    for_each_unit(blocks(linear.columns, columns), [&](std::int64_t unit, float* scratch) {
         const std::int64_t n0 = unit * columns;
-        const std::int64_t n1 = std::min(n0 + columns, product.columns);
-        kernels_.matmul(product.x, product.depth, product.rows,
-                        {product.weight, product.columns, 1}, product.depth, product.bias, n0, n1,
-                        product.y, product.columns, scratch);
+        const std::int64_t n1 = std::min(n0 + columns, linear.columns);
+        if (packed != nullptr) {
+            packed->multiply(prepared_, product.rows, linear.packed, linear.bias, n0, n1, product.y,
+                             linear.columns);
+        } else {
+            kernels_.matmul(product.x, linear.depth, product.rows,
+                            {linear.weight, linear.columns, 1}, linear.depth, linear.bias, n0, n1,
+                            product.y, linear.columns, scratch);
+        }
         finish(n0, n1);
+    });
+}
+
+void PromptPass::prepare(const Product& product) {
+    const std::int64_t depth = product.linear.depth;
+    const std::int64_t size = model_.packed_kernels->prepared_size(depth);
+    for_each_unit(blocks(product.rows, kRowBlock), [&](std::int64_t unit, float* /*scratch*/) {
+        const std::int64_t last = std::min((unit + 1) * kRowBlock, product.rows);
+        for (std::int64_t row = unit * kRowBlock; row < last; ++row) {
+            model_.packed_kernels->prepare(product.x + row * depth, depth, prepared_ + row * size);
+        }
     });
 }
 
@@ -122,8 +149,7 @@ void PromptPass::run_layer(std::int64_t index, std::int64_t kept) {
 
     normalize(residual_, layer.ln_1_gain, layer.ln_1_bias, count_);
     show_layer("ln_1", normalized_, width);
-    multiply({normalized_, layer.qkv, layer.qkv_bias, count_, width, 3 * width, wide_},
-             [](std::int64_t, std::int64_t) {});
+    multiply({normalized_, layer.qkv, count_, wide_}, [](std::int64_t, std::int64_t) {});
     show_layer("attn.c_attn", wide_, 3 * width);
     store_keys_and_values();
     const std::int64_t rows = count_ - kept;
@@ -132,15 +158,14 @@ void PromptPass::run_layer(std::int64_t index, std::int64_t kept) {
     }
     float* residual = residual_ + kept * width;
     attend(layer.score_scale, kept);
-    add_product({normalized_, layer.proj, layer.proj_bias, rows, width, width, product_}, residual);
+    add_product({normalized_, layer.proj, rows, product_}, residual);
     show_layer("attn.c_proj", product_, width);
     show_layer("residual", residual, width);
 
     normalize(residual, layer.ln_2_gain, layer.ln_2_bias, rows);
     show_layer("ln_2", normalized_, width);
-    activate({normalized_, layer.fc, layer.fc_bias, rows, width, model_.inner, wide_});
-    add_product({wide_, layer.mlp_proj, layer.mlp_proj_bias, rows, model_.inner, width, product_},
-                residual);
+    activate({normalized_, layer.fc, rows, wide_});
+    add_product({wide_, layer.mlp_proj, rows, product_}, residual);
     show_layer("mlp.c_proj", product_, width);
     show_layer("", residual, width);
 }
@@ -196,7 +221,7 @@ void PromptPass::attend(float scale, std::int64_t kept) {
 void PromptPass::activate(const Product& product) {
     const auto apply = [&](std::int64_t n0, std::int64_t n1) {
         for (std::int64_t row = 0; row < product.rows; ++row) {
-            model_.activation(product.y + row * product.columns + n0, n1 - n0);
+            model_.activation(product.y + row * product.linear.columns + n0, n1 - n0);
         }
     };
     if (!observer_) {
@@ -204,15 +229,15 @@ void PromptPass::activate(const Product& product) {
         return;
     }
     multiply(product, [](std::int64_t, std::int64_t) {});
-    show_layer("mlp.c_fc", product.y, product.columns);
-    apply(0, product.columns);
-    show_layer("mlp.act", product.y, product.columns);
+    show_layer("mlp.c_fc", product.y, product.linear.columns);
+    apply(0, product.linear.columns);
+    show_layer("mlp.act", product.y, product.linear.columns);
 }
 
 void PromptPass::add_product(const Product& product, float* residual) {
     multiply(product, [&](std::int64_t n0, std::int64_t n1) {
         for (std::int64_t row = 0; row < product.rows; ++row) {
-            const std::int64_t start = row * product.columns + n0;
+            const std::int64_t start = row * product.linear.columns + n0;
             kernels_.add(residual + start, product.y + start, n1 - n0);
         }
     });
@@ -223,13 +248,17 @@ void PromptPass::write_logits(std::int64_t kept, float* logits) {
     const std::int64_t rows = count_ - kept;
     normalize(residual_ + kept * width, model_.ln_f_gain, model_.ln_f_bias, rows);
     show("ln_f", normalized_, width);
-    for_each_unit(blocks(model_.vocabulary, kVocabularyBlock),
-                  [&](std::int64_t unit, float* /*scratch*/) {
-                      const std::int64_t v0 = unit * kVocabularyBlock;
-                      kernels_.matmul_rows(normalized_, width, rows, model_.head, width, v0,
-                                           std::min(v0 + kVocabularyBlock, model_.vocabulary),
-                                           logits, model_.vocabulary);
-                  });
+    if (model_.packed_kernels != nullptr) {
+        multiply({normalized_, model_.head, rows, logits}, [](std::int64_t, std::int64_t) {});
+    } else {
+        for_each_unit(blocks(model_.vocabulary, kVocabularyBlock), [&](std::int64_t unit,
+                                                                       float* /*scratch*/) {
+            const std::int64_t v0 = unit * kVocabularyBlock;
+            kernels_.matmul_rows(normalized_, width, rows, model_.head.weight, width, v0,
+                                 std::min(v0 + kVocabularyBlock, model_.vocabulary), logits,
+                                 model_.vocabulary);
+        });
+    }
     show("logits", logits, model_.vocabulary);
     show_probabilities(logits);
 }
@@ -310,7 +339,7 @@ void PromptPass::show_embeddings(const std::int64_t* ids) const {
     Tensor tokens = Tensor::empty({count_, width}, DType::float32);
     float* out = tokens.mutable_data<float>();
     for (std::int64_t row = 0; row < count_; ++row) {
-        out = std::copy_n(model_.token_embedding + ids[row] * width, width, out);
+        model_.embed_token(ids[row], out + row * width);
     }
     (*observer_)("wte", tokens);
     show("wpe", model_.position_embedding + first_ * width, width);

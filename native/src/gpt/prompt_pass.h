@@ -45,14 +45,11 @@ public:
                            PassLogits wanted, float* logits, const StopQuestion& should_stop);
 
 private:
-    // y[rows, columns] = x[rows, depth] weight[depth, columns] + bias
+    // y[rows, columns] = x[rows, depth] W + bias
     struct Product {
         const float* x;
-        const float* weight;
-        const float* bias;
+        const LinearView& linear;
         std::int64_t rows;
-        std::int64_t depth;
-        std::int64_t columns;
         float* y;
     };
 
@@ -60,6 +57,7 @@ private:
     void for_each_unit(std::int64_t units, Body body);
     template <typename Finish>
     void multiply(const Product& product, Finish finish);
+    void prepare(const Product& product);
 
     void embed(const std::int64_t* ids);
     void run_layer(std::int64_t index, std::int64_t kept);
@@ -88,11 +86,12 @@ private:
     std::int64_t first_ = 0; // the first of them
     std::int64_t layer_ = 0; // the one at work
 
-    float* residual_;   // [rows, width]
-    float* normalized_; // [rows, width], later what the heads give
-    float* product_;    // [rows, width], what is added to the residual stream
-    float* wide_;       // [rows, max(3 * width, inner)]
-    float* scratch_;    // for each thread
+    float* residual_;        // [rows, width]
+    float* normalized_;      // [rows, width], later what the heads give
+    float* product_;         // [rows, width], what is added to the residual stream
+    float* wide_;            // [rows, max(3 * width, inner)]
+    std::uint8_t* prepared_; // rows of max(width, inner), for packed weights
+    float* scratch_;         // for each thread
     std::int64_t scratch_each_ = 0;
     int scratch_count_ = 0;
 };

@@ -39,7 +39,8 @@ public:
         : model_(step.model_), kernels_(model_.kernels), cache_(cache), position_(position),
           team_(member), shared_(step.shared_), own_(step.own(member.index())),
           // Two threads, each with one half of the heads: what a half of the projection needs.
-          keeps_halves_(team_.size() == 1 || (team_.size() == 2 && model_.heads % 2 == 0)) {}
+          keeps_halves_(team_.size() == 1 || (model_.packed_kernels == nullptr &&
+                                              team_.size() == 2 && model_.heads % 2 == 0)) {}
 
     void run(std::int64_t id, float* logits) const {
         model_.embed(id, position_, own_.residual);
@@ -48,10 +49,13 @@ public:
             run_layer(layer);
         }
         normalize(model_.ln_f_gain, model_.ln_f_bias);
-        const std::int64_t blocks = blocks_of(model_.vocabulary);
-        const Range rows = columns_of(part(blocks, team_.index(), team_.size()), model_.vocabulary);
-        kernels_.matmul_rows(own_.normalized, model_.width, 1, model_.head, model_.width,
-                             rows.first, rows.last, logits, model_.vocabulary);
+        if (model_.packed_kernels != nullptr) {
+            multiply_packed(own_.normalized, model_.head, logits);
+        } else {
+            const Range rows = panels_of(model_.vocabulary);
+            kernels_.matmul_rows(own_.normalized, model_.width, 1, model_.head.weight, model_.width,
+                                 rows.first, rows.last, logits, model_.vocabulary);
+        }
     }
 
 private:
@@ -59,30 +63,28 @@ private:
     // product but one.
     void run_layer(std::int64_t index) const {
         const LayerView& layer = model_.layers[static_cast<std::size_t>(index)];
-        const std::int64_t width = model_.width;
-        const std::int64_t inner = model_.inner;
 
         normalize(layer.ln_1_gain, layer.ln_1_bias);
-        multiply(own_.normalized, layer.qkv, width, 3 * width, shared_.qkv_halves);
+        multiply(own_.normalized, layer.qkv, shared_.qkv_halves);
         team_.barrier();
         attend(layer, index);
         if (!keeps_halves_) {
             team_.barrier();
         }
-        multiply(shared_.mixed, layer.proj, width, width, shared_.proj_halves);
+        multiply(shared_.mixed, layer.proj, shared_.proj_halves);
         team_.barrier();
-        add_to_residual(shared_.proj_halves, layer.proj_bias);
+        add_to_residual(shared_.proj_halves, layer.proj);
 
         normalize(layer.ln_2_gain, layer.ln_2_bias);
-        multiply(own_.normalized, layer.fc, width, inner, shared_.fc_halves);
+        multiply(own_.normalized, layer.fc, shared_.fc_halves);
         team_.barrier();
         activate(layer);
-        if (team_.size() > 2) {
+        if (team_.size() > 2 || model_.packed_kernels != nullptr) {
             team_.barrier();
         }
-        multiply(shared_.activated, layer.mlp_proj, inner, width, shared_.mlp_proj_halves);
+        multiply(shared_.activated, layer.mlp_proj, shared_.mlp_proj_halves);
         team_.barrier();
-        add_to_residual(shared_.mlp_proj_halves, layer.mlp_proj_bias);
+        add_to_residual(shared_.mlp_proj_halves, layer.mlp_proj);
     }
 
     void normalize(const float* gain, const float* bias) const {
@@ -91,30 +93,61 @@ private:
     }
 
     // This member's blocks of columns, counted through the first half and then the second.
-    void multiply(const float* x, const float* weight, std::int64_t depth, std::int64_t columns,
-                  float* halves) const {
+    void multiply(const float* x, const LinearView& linear, float* halves) const {
+        if (model_.packed_kernels != nullptr) {
+            multiply_packed(x, linear, halves);
+            return;
+        }
+        const std::int64_t columns = linear.columns;
         const std::int64_t blocks = blocks_of(columns);
         const Range mine = part(2 * blocks, team_.index(), team_.size());
-        const std::int64_t middle = depth / 2;
+        const std::int64_t middle = linear.depth / 2;
         if (mine.first < blocks) {
             const Range range = columns_of({mine.first, std::min(mine.last, blocks)}, columns);
-            kernels_.vector_matrix(x, weight, columns, 0, middle, range.first, range.last, halves);
+            kernels_.vector_matrix(x, linear.weight, columns, 0, middle, range.first, range.last,
+                                   halves);
         }
         if (mine.last > blocks) {
             const Range range =
                 columns_of({std::max(mine.first, blocks) - blocks, mine.last - blocks}, columns);
-            kernels_.vector_matrix(x, weight, columns, middle, depth, range.first, range.last,
-                                   second_half(halves, columns));
+            kernels_.vector_matrix(x, linear.weight, columns, middle, linear.depth, range.first,
+                                   range.last, second_half(halves, columns));
         }
     }
 
-    static float* second_half(float* halves, std::int64_t columns) {
+    // This member's panels of a product, or rows of the head.
+    [[nodiscard]] Range panels_of(std::int64_t columns) const {
+        return columns_of(part(blocks_of(columns), team_.index(), team_.size()), columns);
+    }
+
+    // The product in this member's panels, with their bias.
+    void multiply_packed(const float* x, const LinearView& linear, float* y) const {
+        const Range range = panels_of(linear.columns);
+        const kernels::PackedKernels& packed = *model_.packed_kernels;
+        packed.prepare(x, linear.depth, own_.prepared);
+        packed.multiply(own_.prepared, 1, linear.packed, linear.bias, range.first, range.last, y,
+                        linear.columns);
+    }
+
+    // out[range] = the product.
+    void combine(const float* halves, const LinearView& linear, Range range, float* out) const {
+        const std::int64_t count = range.last - range.first;
+        if (model_.packed_kernels != nullptr) {
+            std::copy_n(halves + range.first, count, out);
+        } else {
+            kernels_.add_halves(halves + range.first,
+                                second_half(halves, linear.columns) + range.first,
+                                linear.bias + range.first, count, out);
+        }
+    }
+
+    template <typename Float>
+    static Float* second_half(Float* halves, std::int64_t columns) {
         return halves + FloatParts::padded(columns);
     }
 
-    void add_to_residual(float* halves, const float* bias) const {
-        kernels_.add_halves(halves, second_half(halves, model_.width), bias, model_.width,
-                            own_.normalized);
+    void add_to_residual(const float* halves, const LinearView& linear) const {
+        combine(halves, linear, {0, model_.width}, own_.normalized);
         kernels_.add(own_.residual, own_.normalized, model_.width);
     }
 
@@ -122,12 +155,10 @@ private:
         const std::int64_t width = model_.width;
         const std::int64_t size = model_.head_dimension;
         const Range heads = part(model_.heads, team_.index(), team_.size());
-        const float* second = second_half(shared_.qkv_halves, 3 * width);
         for (std::int64_t third = 0; third < 3; ++third) {
-            const std::int64_t column = third * width + heads.first * size;
-            kernels_.add_halves(shared_.qkv_halves + column, second + column,
-                                layer.qkv_bias + column, (heads.last - heads.first) * size,
-                                own_.qkv + column);
+            const Range columns = {third * width + heads.first * size,
+                                   third * width + heads.last * size};
+            combine(shared_.qkv_halves, layer.qkv, columns, own_.qkv + columns.first);
         }
         for (std::int64_t head = heads.first; head < heads.last; ++head) {
             const float* query = own_.qkv + head * size;
@@ -146,12 +177,9 @@ private:
     // With two threads these are the rows of its own half of the product that follows.
     void activate(const LayerView& layer) const {
         const Range range = part(model_.inner, team_.index(), team_.size());
-        const std::int64_t count = range.last - range.first;
         float* activated = shared_.activated + range.first;
-        kernels_.add_halves(shared_.fc_halves + range.first,
-                            second_half(shared_.fc_halves, model_.inner) + range.first,
-                            layer.fc_bias + range.first, count, activated);
-        model_.activation(activated, count);
+        combine(shared_.fc_halves, layer.fc, range, activated);
+        model_.activation(activated, range.last - range.first);
     }
 
     const ModelView& model_;
@@ -176,6 +204,11 @@ TokenStep::TokenStep(const ModelView& model) : model_(model) {
     shared_.fc_halves = parts.take(2 * inner);
     shared_.activated = parts.take(inner);
     shared_.mlp_proj_halves = parts.take(2 * width);
+    if (model.packed_kernels != nullptr) {
+        const std::int64_t deepest = std::max(model.width, model.inner);
+        prepared_floats_ =
+            model.packed_kernels->prepared_size(deepest) / static_cast<std::int64_t>(sizeof(float));
+    }
 }
 
 void TokenStep::run(std::int64_t id, std::int64_t position, const KeyValueCache& cache,
@@ -207,7 +240,7 @@ void TokenStep::reserve(int members, std::int64_t capacity) {
         capacity_ = std::max(capacity, capacity_);
         const std::int64_t each = 2 * FloatParts::padded(model_.width) +
                                   FloatParts::padded(3 * model_.width) +
-                                  FloatParts::padded(capacity_);
+                                  FloatParts::padded(capacity_) + prepared_floats_;
         own_memory_.reserve(members_ * each);
     }
 }
@@ -218,7 +251,8 @@ TokenStep::Own TokenStep::own(int member) const {
     return {.residual = parts.take(model_.width),
             .normalized = parts.take(model_.width),
             .qkv = parts.take(3 * model_.width),
-            .scores = parts.take(capacity_)};
+            .scores = parts.take(capacity_),
+            .prepared = reinterpret_cast<std::uint8_t*>(parts.take(prepared_floats_))};
 }
 
 } // namespace kael::gpt

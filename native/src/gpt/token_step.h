@@ -1,11 +1,12 @@
 // One token through the model, reading every weight once: the loop that decides how fast text is
 // generated.
 //
-// Each product is divided into two halves of its depth (kernels.h, "linear"), and these into blocks
-// of columns. Two threads take one half each, so that both read whole rows of the matrix: with a
-// share of each row, hardware prefetching overshoots and a quarter of the memory's bandwidth is
-// lost. Residual stream and layer norm are small and computed by every thread for itself, which
-// leaves four barriers a layer.
+// Each product with float32 weights is divided into two halves of its depth (kernels.h, "linear"),
+// and these into blocks of columns. Two threads take one half each, so that both read whole rows of
+// the matrix: with a share of each row, hardware prefetching overshoots and a quarter of the
+// memory's bandwidth is lost. Packed weights lie in memory as they are read, so a share of the
+// columns is as good. Residual stream and layer norm are small and computed by every thread for
+// itself, which leaves four barriers a layer.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +31,7 @@ public:
 private:
     // What the threads share, as the halves of products or whole.
     struct Shared {
-        float* qkv_halves;      // [2][3 * width]
+        float* qkv_halves;      // [2][3 * width]; of packed weights the first half is the product
         float* mixed;           // [width], what the heads give
         float* proj_halves;     // [2][width]
         float* fc_halves;       // [2][inner]
@@ -39,10 +40,11 @@ private:
     };
     // What each thread has for itself.
     struct Own {
-        float* residual;   // [width]
-        float* normalized; // [width]
-        float* qkv;        // [3 * width]
-        float* scores;     // [capacity of the cache]
+        float* residual;        // [width]
+        float* normalized;      // [width]
+        float* qkv;             // [3 * width]
+        float* scores;          // [capacity of the cache]
+        std::uint8_t* prepared; // a row of max(width, inner), for packed weights
     };
     class Member;
 
@@ -53,6 +55,7 @@ private:
     FloatBuffer shared_memory_;
     FloatBuffer own_memory_;
     Shared shared_{};
+    std::int64_t prepared_floats_ = 0; // that a prepared row takes the room of
     int members_ = 0;
     std::int64_t capacity_ = 0;
 };

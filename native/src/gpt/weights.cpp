@@ -164,12 +164,6 @@ void fill(const Slot& slot, std::string_view name, const Tensor* tensor, Misfits
     }
 }
 
-void widen(std::vector<Slot>& slots) {
-    for (Slot& slot : slots) {
-        *slot.tensor = slot.tensor->to(DType::float32).contiguous();
-    }
-}
-
 // A tied checkpoint may hold the one matrix under both names; two different ones would leave open
 // which of them counts.
 void check_tied_pair(const Slot& embedding, const Tensor* head, Misfits& misfits) {
@@ -237,11 +231,19 @@ Weights take_weights(const Config& config, const NamedTensors& tensors, const st
                     " is not part of the model");
     }
     misfits.check(origin, config_origin);
-    widen(slots);
     if (config.tie_word_embeddings) {
         weights.head = weights.token_embedding;
     }
     return weights;
+}
+
+void widen_weights(const Config& config, Weights& weights) {
+    for (const Slot& slot : slots_of(config, weights)) {
+        *slot.tensor = slot.tensor->to(DType::float32).contiguous();
+    }
+    if (config.tie_word_embeddings) {
+        weights.head = weights.token_embedding;
+    }
 }
 
 Weights random_weights(const Config& config, std::uint64_t seed) {
@@ -313,20 +315,13 @@ NamedTensors named_weights(const Config& config, const Weights& weights) {
     return tensors;
 }
 
-std::int64_t parameter_count(const Weights& weights) {
-    std::int64_t count = weights.token_embedding.numel() + weights.position_embedding.numel() +
-                         weights.ln_f_weight.numel() + weights.ln_f_bias.numel();
-    for (const LayerWeights& layer : weights.layers) {
-        for (const Tensor* tensor :
-             {&layer.ln_1_weight, &layer.ln_1_bias, &layer.attn_qkv_weight, &layer.attn_qkv_bias,
-              &layer.attn_proj_weight, &layer.attn_proj_bias, &layer.ln_2_weight, &layer.ln_2_bias,
-              &layer.mlp_fc_weight, &layer.mlp_fc_bias, &layer.mlp_proj_weight,
-              &layer.mlp_proj_bias}) {
-            count += tensor->numel();
-        }
+std::int64_t parameter_count(const Config& config) {
+    Weights none;
+    std::int64_t count = 0;
+    for (const Slot& slot : slots_of(config, none)) {
+        count += byte_count(slot.shape, DType::float32) / item_size(DType::float32);
     }
-    const bool is_tied = weights.head.data_ptr_raw() == weights.token_embedding.data_ptr_raw();
-    return is_tied ? count : count + weights.head.numel();
+    return count;
 }
 
 } // namespace kael::gpt

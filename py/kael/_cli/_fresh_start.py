@@ -10,9 +10,9 @@ import kael
 from kael import _machine
 
 
-def main(folder: str, depth: int) -> None:
+def main(folder: str, dtype: str, depth: int) -> None:
     started = time.perf_counter()
-    model = kael.GPT.from_pretrained(folder)
+    model = kael.GPT.from_pretrained(folder, dtype=dtype)
     loaded = time.perf_counter()
     model.generate([0], 1, temperature=0)
     first = time.perf_counter()
@@ -29,4 +29,4 @@ def main(folder: str, depth: int) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]))

@@ -97,6 +97,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--device", default="cpu", help="where to compute; this build has no cuda (default: cpu)"
     )
+    _arguments.add_dtype(parser)
     _arguments.add_threads(parser)
     parser.add_argument(
         "--stats", action="store_true", help="speeds on standard error, also where that is no terminal"
@@ -106,7 +107,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     _arguments.apply_threads(options)
     folder = _arguments.data_folder(options)
-    model = kael.GPT.from_pretrained(folder, device=options.device)
+    model = kael.GPT.from_pretrained(folder, device=options.device, dtype=options.dtype)
     tokenizer = kael.BpeTokenizer.from_pretrained(folder)
     _arguments.require_known_tokens(folder, tokenizer.vocabulary_size, model.config.vocab_size)
     text = _arguments.text_or_input(_prompt(options), "prompt")

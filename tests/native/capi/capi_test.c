@@ -489,7 +489,7 @@ static void model(void) {
     CHECK(count > 5);
     kael_tensor_map_free(activations);
 
-    CHECK(kael_gpt_load("/nowhere", 8, KAEL_FLOAT32, &gpt) == KAEL_NOT_FOUND);
+    CHECK(kael_gpt_load("/nowhere", 8, KAEL_WEIGHTS_FLOAT32, &gpt) == KAEL_NOT_FOUND);
     CHECK(kael_gpt_load_weights(gpt, "/nowhere", 8) == KAEL_NOT_FOUND);
     kael_gpt_free(gpt);
 }
@@ -709,7 +709,7 @@ static void null_arguments_are_refused_by_name(void) {
     int64_t number = 0;
     CHECK_REFUSED(kael_gpt_create(NULL, NULL));
     CHECK_REFUSED(kael_gpt_create(&config, NULL));
-    CHECK_REFUSED(kael_gpt_load(NULL, 1, KAEL_FLOAT32, NULL));
+    CHECK_REFUSED(kael_gpt_load(NULL, 1, KAEL_WEIGHTS_FLOAT32, NULL));
     CHECK_REFUSED(kael_gpt_load_weights(NULL, "x", 1));
     CHECK_REFUSED(kael_gpt_get_config(NULL, &config));
     CHECK_REFUSED(kael_gpt_parameter_count(NULL, &number));
@@ -725,7 +725,7 @@ static void null_arguments_are_refused_by_name(void) {
     CHECK_REFUSED(kael_tokenizer_vocabulary_size(NULL, &number));
     CHECK_REFUSED(kael_tokenizer_end_of_text(NULL, &number));
     CHECK_REFUSED(kael_measure_read_bandwidth(1, 1, NULL));
-    CHECK_REFUSED(kael_measure_multiply_add(1, 1, NULL));
+    CHECK_REFUSED(kael_measure_multiply_add(KAEL_WEIGHTS_FLOAT32, 1, 1, NULL));
     CHECK(strstr(kael_last_error_message(NULL), "null") != NULL);
     kael_gpt_config_default(NULL);
     kael_generate_options_default(NULL);
@@ -735,10 +735,15 @@ static void limits_of_the_machine(void) {
     double speed = 0;
     CHECK_OK(kael_measure_read_bandwidth(1, 1, &speed));
     CHECK(speed > 1e7 && speed < 1e14);
-    CHECK_OK(kael_measure_multiply_add(1, 1, &speed));
+    for (kael_weight_format format = KAEL_WEIGHTS_FLOAT32; format <= KAEL_WEIGHTS_INT8; ++format) {
+        speed = 0;
+        CHECK_OK(kael_measure_multiply_add(format, 1, 1, &speed));
+        CHECK(speed > 0);
+    }
+    CHECK(kael_measure_multiply_add(3, 1, 1, &speed) == KAEL_UNSUPPORTED);
     CHECK(speed > 1e7 && speed < 1e15);
     CHECK_REFUSED(kael_measure_read_bandwidth(0, 1, &speed));
-    CHECK_REFUSED(kael_measure_multiply_add(1, 0, &speed));
+    CHECK_REFUSED(kael_measure_multiply_add(KAEL_WEIGHTS_INT8, 1, 0, &speed));
 }
 
 int main(int argument_count, char** arguments) {

@@ -159,7 +159,7 @@ std::vector<float> one_by_one(Decoder& decoder, const std::vector<std::int64_t>&
 TEST_F(SameBits, OneByOneAndAllAtOnce) {
     for (const Config& config : {threaded_config(), small_config()}) {
         const Weights weights = spread_weights(config, 4);
-        Decoder decoder(config, weights);
+        Decoder decoder(config, weights, nullptr);
         const std::int64_t count = config.max_positions;
         const std::vector<std::int64_t> ids = random_ids(count, config.vocab_size, 5);
         for (const int threads : {1, 2, 3}) {
@@ -176,10 +176,10 @@ TEST_F(SameBits, HoweverPositionsAreDividedAmongCalls) {
     const Weights weights = spread_weights(config, 4);
     const std::vector<std::int64_t> ids = random_ids(40, config.vocab_size, 5);
     std::vector<float> expected(static_cast<std::size_t>(40 * config.vocab_size));
-    Decoder(config, weights).all_logits(ids.data(), 40, expected.data());
+    Decoder(config, weights, nullptr).all_logits(ids.data(), 40, expected.data());
     expected.erase(expected.begin(), expected.end() - config.vocab_size);
     for (std::int64_t first = 1; first < 40; ++first) {
-        Decoder decoder(config, weights); // whose cache grows at the second call
+        Decoder decoder(config, weights, nullptr); // whose cache grows at the second call
         decoder.restart(first);
         EXPECT_TRUE(decoder.advance(ids.data(), first, std::nullopt));
         EXPECT_TRUE(decoder.advance(ids.data() + first, 40 - first, std::nullopt));
@@ -194,7 +194,7 @@ TEST_F(SameBits, OfAPromptThatTakesSeveralPasses) {
     config.max_positions = 1100;
     const Weights weights = spread_weights(config, 6);
     const std::vector<std::int64_t> ids = random_ids(1100, config.vocab_size, 7);
-    Decoder decoder(config, weights);
+    Decoder decoder(config, weights, nullptr);
     std::vector<float> all(static_cast<std::size_t>(1100 * config.vocab_size));
     decoder.all_logits(ids.data(), 1100, all.data());
     EXPECT_EQ(one_by_one(decoder, ids, config.vocab_size), all);

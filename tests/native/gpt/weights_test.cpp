@@ -66,7 +66,9 @@ std::vector<float> logits(const Config& of, const Weights& weights) {
 class Checkpoint : public ::testing::Test {
 protected:
     [[nodiscard]] std::vector<float> taken() const {
-        return logits(config_, take_weights(config_, tensors_, "FILE", "CONFIG"));
+        Weights weights = take_weights(config_, tensors_, "FILE", "CONFIG");
+        widen_weights(config_, weights);
+        return logits(config_, weights);
     }
     [[nodiscard]] std::vector<float> expected() const { return logits(config_, weights_); }
 

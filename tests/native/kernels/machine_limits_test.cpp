@@ -4,12 +4,17 @@
 
 #include "kael/error.h"
 
+#include "kernels/cpu/kernels.h"
 #include "kernels/cpu/machine_limits.h"
 
 namespace {
 
-using kael::kernels::measure_multiply_add;
 using kael::kernels::measure_read_bandwidth;
+
+double measure_multiply_add(int threads, int repeats) {
+    return kael::kernels::measure_multiply_add(kael::kernels::cpu_kernels().multiply_add_loop,
+                                               threads, repeats);
+}
 
 TEST(MachineLimits, ArePlausible) {
     // Any machine reads between 100 MB and 10 TB a second, sanitized builds and busy ones included.

@@ -17,7 +17,8 @@ namespace kael::kernels {
 
 namespace {
 
-constexpr std::string_view kKnownNames[] = {"baseline", "x86-64-v3", "x86-64-v4"};
+constexpr std::string_view kKnownNames[] = {"baseline", "x86-64-v3", "x86-64-v4", "x86-64-v4-vnni",
+                                            "x86-64-v4-bf16"};
 
 #if defined(__x86_64__)
 // __builtin_cpu_supports also asks whether the operating system saves the registers.
@@ -30,6 +31,14 @@ bool runs_x86_v4() {
            __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
            __builtin_cpu_supports("avx512vl");
 }
+
+bool runs_x86_v4_vnni() {
+    return runs_x86_v4() && __builtin_cpu_supports("avx512vnni");
+}
+
+bool runs_x86_v4_bf16() {
+    return runs_x86_v4_vnni() && __builtin_cpu_supports("avx512bf16");
+}
 #endif
 
 } // namespace
@@ -37,6 +46,12 @@ bool runs_x86_v4() {
 CpuKernelTables available_cpu_kernels() {
     CpuKernelTables available{};
 #if defined(__x86_64__)
+    if (runs_x86_v4_bf16()) {
+        available.tables[available.count++] = &kX86V4Bf16Kernels;
+    }
+    if (runs_x86_v4_vnni()) {
+        available.tables[available.count++] = &kX86V4VnniKernels;
+    }
     if (runs_x86_v4()) {
         available.tables[available.count++] = &kX86V4Kernels;
     }

@@ -19,6 +19,8 @@
 
 #include <cstdint>
 
+#include "kernels/cpu/packed.h"
+
 namespace kael::kernels {
 
 // Keys are kept in blocks of 16 positions, [block][head_dimension][16], so that scores need no
@@ -50,7 +52,8 @@ struct AdamFactors {
 };
 
 struct CpuKernels {
-    const char* name; // "x86-64-v4", "x86-64-v3", "baseline"
+    // "x86-64-v4-bf16", "x86-64-v4-vnni", "x86-64-v4", "x86-64-v3", "baseline"
+    const char* name;
 
     // Y[m, n0..n1) = X[m, :] W[:, n0..n1) + bias for all m in [0, rows), W [K, N]. `bias` may
     // be null. `scratch` has matmul_scratch(K) floats, per thread. n0 must be a multiple of
@@ -126,6 +129,10 @@ struct CpuKernels {
                            std::int64_t ldo, float* scratch);
     std::int64_t (*attention_scratch)(std::int64_t positions);
 
+    // Products with weights in fewer bits.
+    PackedKernels bfloat16;
+    PackedKernels int8;
+
     // Reads `count` floats (a multiple of 1024) in four streams and returns something that depends
     // on all of them. `fetch_ahead` asks for what comes 1 KB later, which helps some processors and
     // hinders others.
@@ -135,13 +142,13 @@ struct CpuKernels {
     std::int64_t (*multiply_add_loop)(std::int64_t iterations);
 };
 
-// The widest table that this processor runs; KAEL_ISA (baseline, x86-64-v3, x86-64-v4) asks for a
+// The widest table that this processor runs; KAEL_ISA, one of the names above, asks for a
 // narrower one, and an unknown or unavailable name is an error.
 [[nodiscard]] const CpuKernels& cpu_kernels();
 
 // Every table that this processor runs, widest first: tests compare them with each other.
 struct CpuKernelTables {
-    const CpuKernels* tables[4];
+    const CpuKernels* tables[5];
     int count;
 };
 [[nodiscard]] CpuKernelTables available_cpu_kernels();

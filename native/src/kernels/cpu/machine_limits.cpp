@@ -167,13 +167,12 @@ double measure_read_bandwidth(int threads, int repeats) {
     return static_cast<double>(each * threads) * sizeof(float) / shortest;
 }
 
-double measure_multiply_add(int threads, int repeats) {
+double measure_multiply_add(std::int64_t (*loop)(std::int64_t), int threads, int repeats) {
     check_counts(threads, repeats);
     constexpr std::int64_t kRounds = 2'000'000; // 5 to 15 ms
-    const CpuKernels& kernels = cpu_kernels();
-    const std::int64_t operations = kernels.multiply_add_loop(1) * kRounds;
-    const double seconds = shortest_pass(
-        threads, repeats, [&](int) { static_cast<void>(kernels.multiply_add_loop(kRounds)); });
+    const std::int64_t operations = loop(1) * kRounds;
+    const double seconds =
+        shortest_pass(threads, repeats, [&](int) { static_cast<void>(loop(kRounds)); });
     return static_cast<double>(operations) * threads / seconds;
 }
 

@@ -4,12 +4,15 @@
 // of the last.
 #pragma once
 
+#include <cstdint>
+
 namespace kael::kernels {
 
 // Bytes a second read from memory, streaming over 256 MiB.
 [[nodiscard]] double measure_read_bandwidth(int threads, int repeats);
 
-// float32 operations a second of fused multiply-adds in registers; one multiply-add is two.
-[[nodiscard]] double measure_multiply_add(int threads, int repeats);
+// Operations a second of one of the multiply_add_loops of kernels.h.
+[[nodiscard]] double measure_multiply_add(std::int64_t (*loop)(std::int64_t), int threads,
+                                          int repeats);
 
 } // namespace kael::kernels

@@ -1,7 +1,8 @@
 // Loops that do nothing but read, or nothing but multiply and add: what the machine can do.
 #pragma once
 
-#include "kernels/cpu/lanes/vector.h"
+#include "kernels/cpu/lanes/packed_bfloat16.h"
+#include "kernels/cpu/lanes/packed_int8.h"
 
 namespace kael::kernels::KAEL_INSTRUCTION_SET {
 namespace {
@@ -45,29 +46,54 @@ float read_stream(const float* data, Index count, bool fetch_ahead) {
                        : read_four_streams<false>(data, count);
 }
 
-Index multiply_add_loop(Index iterations) {
+// `iterations` rounds of step(sum) for a few independent sums; returns the operations of one round,
+// of which a step of a lane has `operations`.
+template <typename Sum, typename Step>
+inline Index repeat_step(Index iterations, Index operations, Step step) {
     constexpr int kChains = 12;
-    Vector sums[kChains];
+    Sum sums[kChains];
     for (int i = 0; i < kChains; ++i) {
-        sums[i] = broadcast(static_cast<float>(i));
+        sums[i] = __builtin_convertvector(broadcast(static_cast<float>(i)), Sum);
     }
-    const Vector factor = broadcast(0.999f);
-    const Vector term = broadcast(0.001f);
     for (Index i = 0; i < iterations; ++i) {
-        for (Vector& sum : sums) {
-            sum = fused(sum, factor, term);
+        for (Sum& sum : sums) {
+            sum = step(sum);
         }
     }
-    Vector all{};
-    for (const Vector& sum : sums) {
+    Sum all{};
+    for (const Sum& sum : sums) {
         all += sum;
     }
     volatile float needed = 0.0f; // so that the sums are computed
     for (int i = 0; i < kWidth; ++i) {
-        needed = all[i];
+        needed = static_cast<float>(all[i]);
     }
     static_cast<void>(needed);
-    return Index{2} * kChains * kWidth;
+    return operations * kChains * kWidth;
+}
+
+Index multiply_add_loop(Index iterations) {
+    const Vector factor = broadcast(0.999f);
+    const Vector term = broadcast(0.001f);
+    return repeat_step<Vector>(iterations, 2, [&](Vector sum) { return fused(sum, factor, term); });
+}
+
+#if defined(__AVX512BF16__)
+Index bfloat16_multiply_add_loop(Index iterations) {
+    const IntVector pair = IntVector{} + 0x3a003a00; // 2^-11 twice
+    return repeat_step<Vector>(iterations, 4,
+                               [&](Vector sum) { return add_pair_products(sum, pair, pair); });
+}
+#else // float32 is what pairs are multiplied in
+Index bfloat16_multiply_add_loop(Index iterations) {
+    return multiply_add_loop(iterations);
+}
+#endif
+
+Index int8_multiply_add_loop(Index iterations) {
+    const IntVector quad = IntVector{} + 0x01010101;
+    return repeat_step<IntVector>(
+        iterations, 8, [&](IntVector sum) { return add_quad_products(sum, quad, quad); });
 }
 
 } // namespace

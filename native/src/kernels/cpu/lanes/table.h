@@ -8,6 +8,8 @@
 #include "kernels/cpu/lanes/few_rows.h"
 #include "kernels/cpu/lanes/limits.h"
 #include "kernels/cpu/lanes/normalize.h"
+#include "kernels/cpu/lanes/packed_bfloat16.h"
+#include "kernels/cpu/lanes/packed_int8.h"
 #include "kernels/cpu/lanes/rows.h"
 #include "kernels/cpu/lanes/transpose.h"
 
@@ -38,6 +40,22 @@ constexpr CpuKernels make_table(const char* name) {
         .attention_mix = attention_mix,
         .attention_rows = attention_rows,
         .attention_scratch = attention_scratch,
+        .bfloat16 = {.panel_size = bfloat16_panel_size,
+                     .pack = pack_bfloat16,
+                     .pack_scratch = bfloat16_pack_scratch,
+                     .unpack_column = unpack_bfloat16_column,
+                     .prepared_size = prepared_bfloat16_size,
+                     .prepare = prepare_bfloat16,
+                     .multiply = multiply_bfloat16,
+                     .multiply_add_loop = bfloat16_multiply_add_loop},
+        .int8 = {.panel_size = int8_panel_size,
+                 .pack = pack_int8,
+                 .pack_scratch = int8_pack_scratch,
+                 .unpack_column = unpack_int8_column,
+                 .prepared_size = prepared_int8_size,
+                 .prepare = prepare_int8,
+                 .multiply = multiply_int8,
+                 .multiply_add_loop = int8_multiply_add_loop},
         .read_stream = read_stream,
         .multiply_add_loop = multiply_add_loop,
     };
