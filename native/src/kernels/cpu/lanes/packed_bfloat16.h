@@ -11,7 +11,6 @@ namespace {
 constexpr Index kPair = 2;
 constexpr Index kPairSize = kPair * 2;                   // bytes
 constexpr Index kPairRowSize = kPackedPanel * kPairSize; // of one pair in all columns of a panel
-constexpr Index kFetchedPanelAhead = 2048;               // bytes
 
 #if defined(__AVX512BF16__)
 constexpr bool kMultipliesBfloat16 = true;

@@ -16,6 +16,9 @@ constexpr int packed_vectors(int rows) {
     return kManyRegisters || rows == 1 ? 4 : 2;
 }
 
+// How far ahead of what is read the next bytes of a panel are asked for.
+constexpr Index kFetchedPanelAhead = 2048;
+
 // W[0..depth, 0..columns) to [padded_depth, kPackedPanel], filled up with zeros.
 inline void gather_panel(const Matrix& w, Index depth, Index padded_depth, Index columns,
                          float* panel) {
