@@ -34,9 +34,11 @@ from kael._safetensors import SafeTensors, load_safetensors, save_safetensors
 from kael._settings import (
     build_info,
     caching_allocator_enabled,
+    get_float32_matmul_precision,
     get_num_threads,
     manual_seed,
     random_state,
+    set_float32_matmul_precision,
     set_num_threads,
     set_random_state,
 )
@@ -76,6 +78,7 @@ __all__ = [
     "from_dlpack",
     "from_numpy",
     "frombuffer",
+    "get_float32_matmul_precision",
     "get_num_threads",
     "grad",
     "gradcheck",
@@ -91,6 +94,7 @@ __all__ = [
     "save_safetensors",
     "set_anomaly_detection",
     "set_backward_trace",
+    "set_float32_matmul_precision",
     "set_grad_enabled",
     "set_num_threads",
     "set_random_state",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from typing import NamedTuple
 
-from kael import _checks
+from kael import _checks, _signatures
 from kael._errors import ErrorCode
 from kael._library import check_status, last_error, native, static_text
 
@@ -29,6 +29,22 @@ def get_num_threads() -> int:
     if count < 1:
         raise last_error(ErrorCode.INVALID_ARGUMENT)
     return count
+
+
+def set_float32_matmul_precision(precision: str) -> None:
+    """What float32 matrices are multiplied in, in the whole process: "highest" is float32; "medium" is
+    bfloat16 with float32 sums, where the processor has instructions for it and the matrices are large, which
+    trains about one and a half times as fast. The tensors stay float32. Results of "medium" differ between
+    processors, not between numbers of threads. Any thread.
+    """
+    name = _checks.choice("precision", precision, _signatures.MATMUL_PRECISIONS)
+    number = _signatures.MATMUL_PRECISIONS.index(name)
+    check_status(native().released.kael_set_float32_matmul_precision(number))
+
+
+def get_float32_matmul_precision() -> str:
+    """What :func:`set_float32_matmul_precision` set; "highest" at first."""
+    return _signatures.MATMUL_PRECISIONS[native().released.kael_get_float32_matmul_precision()]
 
 
 def manual_seed(seed: int) -> None:

@@ -40,6 +40,7 @@ LOAD_MAPPED = 1
 ARGUMENT_KINDS = ("none", "tensor", "tensors", "bool", "integer", "real", "integers")
 
 # kael_activation, in order.
+MATMUL_PRECISIONS = ("highest", "medium")
 WEIGHT_FORMATS = ("float32", "bfloat16", "int8")
 ACTIVATIONS = ("gelu_tanh", "gelu_erf", "relu")
 
@@ -271,6 +272,8 @@ FUNCTIONS: dict[str, Signature] = {
     # Process-wide settings
     "kael_set_num_threads": _released(_STATUS, c_int32),
     "kael_get_num_threads": _released(c_int32),
+    "kael_set_float32_matmul_precision": _released(_STATUS, c_int32),
+    "kael_get_float32_matmul_precision": _released(c_int32),
     "kael_manual_seed": _released(None, c_uint64),
     "kael_random_state": _released(_STATUS, POINTER(c_uint64), POINTER(c_uint64)),
     "kael_set_random_state": _released(None, c_uint64, c_uint64),

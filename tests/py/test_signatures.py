@@ -130,6 +130,7 @@ def test_constants_are_those_of_the_header(header):
     take("KAEL_", _signatures.DTYPES)
     take("KAEL_ARGUMENT_", _signatures.ARGUMENT_KINDS)
     take("KAEL_", _signatures.ACTIVATIONS)
+    take("KAEL_MATMUL_", _signatures.MATMUL_PRECISIONS)
     take("KAEL_WEIGHTS_", _signatures.WEIGHT_FORMATS)
     take("KAEL_FINISH_", [reason.name for reason in _generation._FINISH_REASONS])
     assert constants.pop("KAEL_RETAIN_GRAPH") == _signatures.RETAIN_GRAPH

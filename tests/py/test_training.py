@@ -209,6 +209,26 @@ def test_a_training_has_the_same_bits_for_any_number_of_threads(
     assert written(tmp_path / "five") == written(tmp_path / "other")
 
 
+@pytest.mark.parametrize("precision", ["highest", "medium"])
+def test_a_training_multiplies_in_its_precision_and_leaves_that_of_the_process(
+    books, tmp_path, monkeypatch, precision
+):
+    session = new_session(books, tmp_path / "model", matmul_precision=precision)
+    seen = set()
+    loss = session.trainer._loss
+
+    def watched_loss(*given):
+        seen.add(kael.get_float32_matmul_precision())
+        return loss(*given)
+
+    monkeypatch.setattr(session.trainer, "_loss", watched_loss)
+    for _ in session.run():
+        assert kael.get_float32_matmul_precision() == "highest"
+    assert seen == {precision}
+    with pytest.raises(kael.Error, match=r"'low'.*'highest'.*'medium'"):
+        kael.training.Options(matmul_precision="low")
+
+
 def test_a_training_with_dropout_depends_on_its_seed_and_not_on_what_else_was_drawn(books, tmp_path):
     def session(name, **changes):
         return new_session(books, tmp_path / name, 0.2, **changes)

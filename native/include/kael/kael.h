@@ -95,6 +95,14 @@ KAEL_API kael_status kael_set_num_threads(int32_t count);
 /* 0 when KAEL_NUM_THREADS is not such a number; kael_last_error() says so. */
 KAEL_API int32_t kael_get_num_threads(void);
 
+/* What float32 matrices are multiplied in: float32, or bfloat16 with float32 sums, where the
+ * processor has instructions for it and the matrices are large. Of the whole process, highest at
+ * first. Any thread; a product that is being computed keeps what it began with. */
+typedef int32_t kael_matmul_precision;
+enum { KAEL_MATMUL_HIGHEST = 0, KAEL_MATMUL_MEDIUM = 1 };
+KAEL_API kael_status kael_set_float32_matmul_precision(kael_matmul_precision precision);
+KAEL_API kael_matmul_precision kael_get_float32_matmul_precision(void);
+
 /* Restarts the stream that random weights, dropout and unseeded generations draw from. Any thread.
  */
 KAEL_API void kael_manual_seed(uint64_t seed);

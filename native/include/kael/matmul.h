@@ -2,7 +2,25 @@
 // recording.
 #pragma once
 
+#include <cstdint>
+
 #include "kael/tensor.h"
+
+namespace kael {
+
+// What float32 matrices are multiplied in.
+enum class MatmulPrecision : std::int32_t {
+    highest = 0, // float32
+    medium = 1,  // bfloat16 with float32 sums, where the processor has instructions for it and the
+                 // matrices are large; else float32
+};
+
+// Of the whole process; highest at first. Any thread; a product that is being computed keeps what
+// it began with. Results of medium differ between processors.
+void set_float32_matmul_precision(MatmulPrecision precision);
+[[nodiscard]] MatmulPrecision float32_matmul_precision() noexcept;
+
+} // namespace kael
 
 namespace kael::forward {
 

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "kael/allocator.h"
+#include "kael/matmul.h"
 #include "kael/random.h"
 #include "kael/threads.h"
 
@@ -57,6 +58,19 @@ int32_t kael_get_num_threads(void) {
     int32_t count = 0;
     kael::capi::guard([&] { count = kael::get_num_threads(); });
     return count;
+}
+
+kael_status kael_set_float32_matmul_precision(kael_matmul_precision precision) {
+    return kael::capi::guard([&] {
+        KAEL_CHECK(precision == KAEL_MATMUL_HIGHEST || precision == KAEL_MATMUL_MEDIUM,
+                   "the precision of matrix products is "
+                       << precision << ", expected 0 (highest) or 1 (medium)");
+        kael::set_float32_matmul_precision(static_cast<kael::MatmulPrecision>(precision));
+    });
+}
+
+kael_matmul_precision kael_get_float32_matmul_precision(void) {
+    return static_cast<kael_matmul_precision>(kael::float32_matmul_precision());
 }
 
 void kael_manual_seed(uint64_t seed) {

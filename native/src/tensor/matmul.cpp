@@ -1,6 +1,7 @@
 #include "kael/matmul.h"
 
 #include <algorithm>
+#include <atomic>
 #include <memory>
 #include <vector>
 
@@ -10,6 +11,26 @@
 
 #include "kernels/cpu/kernels.h"
 #include "tensor/defined.h"
+#include "tensor/matmul_bfloat16.h"
+#include "tensor/matmul_product.h"
+
+namespace kael {
+
+namespace {
+
+std::atomic<MatmulPrecision> precision{MatmulPrecision::highest};
+
+} // namespace
+
+void set_float32_matmul_precision(MatmulPrecision wanted) {
+    precision.store(wanted, std::memory_order_relaxed);
+}
+
+MatmulPrecision float32_matmul_precision() noexcept {
+    return precision.load(std::memory_order_relaxed);
+}
+
+} // namespace kael
 
 namespace kael::forward {
 
@@ -24,19 +45,6 @@ constexpr std::int64_t kRowBlock = 256;
 // Of a longer product the sums over parts of this depth are added up: what a kernel prepares of b
 // must stay in a cache.
 constexpr std::int64_t kDepthBlock = 8192;
-
-// Matrices [rows, depth] . [depth, columns], one for each index of the batch.
-struct Product {
-    std::int64_t rows = 0;
-    std::int64_t depth = 0;
-    std::int64_t columns = 0;
-    std::int64_t row_stride_a = 0;
-    std::int64_t column_stride_a = 0;
-    std::int64_t row_stride_b = 0;
-    std::int64_t column_stride_b = 0;
-    std::vector<std::int64_t> offsets_a; // of the matrices, in elements
-    std::vector<std::int64_t> offsets_b;
-};
 
 // A tile of one product: rows [0, rows) of x and y, columns [first, last) of w and y.
 template <typename T>
@@ -294,7 +302,11 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
     const std::byte* const from_a = readable_a.tensor.data_ptr_raw();
     const std::byte* const from_b = readable_b.tensor.data_ptr_raw();
     std::byte* const to = result.storage()->data();
-    if (compute == DType::float32) {
+    if (a.dtype() == DType::float32 &&
+        kael::float32_matmul_precision() == MatmulPrecision::medium && pays_in_bfloat16(product)) {
+        multiply_in_bfloat16(product, reinterpret_cast<const float*>(from_a),
+                             reinterpret_cast<const float*>(from_b), reinterpret_cast<float*>(to));
+    } else if (compute == DType::float32) {
         multiply<float, FloatTiles>(product, from_a, from_b, to);
     } else if (compute == DType::float64) {
         multiply<double, PlainTiles<double>>(product, from_a, from_b, to);

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any
 
-from kael import _checks
+from kael import _checks, _signatures
 from kael._errors import Error
 
 _MOST = 2**31 - 1
@@ -29,6 +29,8 @@ class Options:
     evaluate_every: int = 100  #: steps between two looks at the validation text
     evaluation_windows: int = 64  #: of the validation text, always the same
     patience: int = 0  #: looks without improvement after which it ends; 0: it does not
+    #: of float32 products: see :func:`kael.set_float32_matmul_precision`
+    matmul_precision: str = "highest"
     seed: int = 0  #: of the weights, of the order of the text and of dropout
 
     def __post_init__(self) -> None:
@@ -55,6 +57,7 @@ class Options:
             number = _checks.number(name, getattr(self, name))
             if not 0 <= number <= high:
                 raise Error(f"{name} is {number:g}, expected 0 to {high:g}")
+        _checks.choice("matmul_precision", self.matmul_precision, _signatures.MATMUL_PRECISIONS)
         if self.warmup_steps >= self.steps:
             raise Error(f"warmup_steps is {self.warmup_steps}, expected less than the {self.steps} steps")
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,7 +36,7 @@ class Trainer:
 
     The weights after n steps depend on the weights before, the tokens and the options alone: not on the
     number of threads, nor on how often the training was interrupted and resumed with :meth:`save` and
-    :meth:`load`.
+    :meth:`load`. With the ``matmul_precision`` "medium" they depend on the kind of processor as well.
     """
 
     def __init__(self, model: kael.GPT, training: Any, validation: Any, options: Options) -> None:
@@ -77,6 +78,10 @@ class Trainer:
         weights are those before the step. So they are where it returns None: where ``should_stop``, which is
         asked before each batch but the first, said so.
         """
+        with _multiplying_in(self.options.matmul_precision):
+            return self._step(should_stop)
+
+    def _step(self, should_stop: Callable[[], bool] | None) -> StepReport | None:
         options = self.options
         rate = self._optimizer.param_groups[0]["lr"]
         self._optimizer.zero_grad()
@@ -104,7 +109,7 @@ class Trainer:
         """
         self.model.eval()
         try:
-            with kael.no_grad():
+            with kael.no_grad(), _multiplying_in(self.options.matmul_precision):
                 sums = [
                     self._loss(inputs, targets).item() * inputs.shape[0]
                     for inputs, targets in self._evaluations
@@ -141,6 +146,17 @@ class Trainer:
         progress = kael.load_checkpoint(path, self.model, self._optimizer, self._schedule)
         self.steps_done = _checks.integer("steps_done", progress.pop("steps_done"), 0, self.options.steps)
         return progress
+
+
+@contextlib.contextmanager
+def _multiplying_in(precision: str) -> Iterator[None]:
+    """The precision of float32 products for a while; it is the process's."""
+    before = kael.get_float32_matmul_precision()
+    kael.set_float32_matmul_precision(precision)
+    try:
+        yield
+    finally:
+        kael.set_float32_matmul_precision(before)
 
 
 def _diverged(what: str) -> Error:

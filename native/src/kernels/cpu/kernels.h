@@ -130,6 +130,7 @@ struct CpuKernels {
     std::int64_t (*attention_scratch)(std::int64_t positions);
 
     // Products with weights in fewer bits.
+    bool multiplies_bfloat16; // by an instruction, several times as fast as float32
     PackedKernels bfloat16;
     PackedKernels int8;
 

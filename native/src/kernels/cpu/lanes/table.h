@@ -40,6 +40,7 @@ constexpr CpuKernels make_table(const char* name) {
         .attention_mix = attention_mix,
         .attention_rows = attention_rows,
         .attention_scratch = attention_scratch,
+        .multiplies_bfloat16 = kMultipliesBfloat16,
         .bfloat16 = {.panel_size = bfloat16_panel_size,
                      .pack = pack_bfloat16,
                      .pack_scratch = bfloat16_pack_scratch,
