@@ -1,10 +1,17 @@
 #include "gpt/token_step.h"
 
 #include <algorithm>
+#include <chrono>
 
 namespace kael::gpt {
 
 namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds(Clock::duration time) {
+    return std::chrono::duration<double>(time).count();
+}
 
 struct Range {
     std::int64_t first;
@@ -42,7 +49,9 @@ public:
           keeps_halves_(team_.size() == 1 || (model_.packed_kernels == nullptr &&
                                               team_.size() == 2 && model_.heads % 2 == 0)) {}
 
-    void run(std::int64_t id, float* logits) const {
+    // Returns the seconds that it did not wait for others.
+    double run(std::int64_t id, float* logits) {
+        const Clock::time_point begin = Clock::now();
         model_.embed(id, position_, own_.residual);
         for (std::int64_t layer = 0; layer < static_cast<std::int64_t>(model_.layers.size());
              ++layer) {
@@ -56,34 +65,43 @@ public:
             kernels_.matmul_rows(own_.normalized, model_.width, 1, model_.head.weight, model_.width,
                                  rows.first, rows.last, logits, model_.vocabulary);
         }
+        return seconds(Clock::now() - begin - waited_);
     }
 
 private:
+    void wait() {
+        if (team_.size() > 1) {
+            const Clock::time_point begin = Clock::now();
+            team_.barrier();
+            waited_ += Clock::now() - begin;
+        }
+    }
+
     // A buffer is written again only after a barrier that its readers have passed: that of the next
     // product but one.
-    void run_layer(std::int64_t index) const {
+    void run_layer(std::int64_t index) {
         const LayerView& layer = model_.layers[static_cast<std::size_t>(index)];
 
         normalize(layer.ln_1_gain, layer.ln_1_bias);
         multiply(own_.normalized, layer.qkv, shared_.qkv_halves);
-        team_.barrier();
+        wait();
         attend(layer, index);
         if (!keeps_halves_) {
-            team_.barrier();
+            wait();
         }
         multiply(shared_.mixed, layer.proj, shared_.proj_halves);
-        team_.barrier();
+        wait();
         add_to_residual(shared_.proj_halves, layer.proj);
 
         normalize(layer.ln_2_gain, layer.ln_2_bias);
         multiply(own_.normalized, layer.fc, shared_.fc_halves);
-        team_.barrier();
+        wait();
         activate(layer);
         if (team_.size() > 2 || model_.packed_kernels != nullptr) {
-            team_.barrier();
+            wait();
         }
         multiply(shared_.activated, layer.mlp_proj, shared_.mlp_proj_halves);
-        team_.barrier();
+        wait();
         add_to_residual(shared_.mlp_proj_halves, layer.mlp_proj);
     }
 
@@ -190,6 +208,7 @@ private:
     const Shared& shared_;
     const Own own_;
     const bool keeps_halves_;
+    Clock::duration waited_{};
 };
 
 TokenStep::TokenStep(const ModelView& model) : model_(model) {
@@ -214,24 +233,43 @@ TokenStep::TokenStep(const ModelView& model) : model_(model) {
 void TokenStep::run(std::int64_t id, std::int64_t position, const KeyValueCache& cache,
                     float* logits) {
     if (model_.weights_read() < kWeightsForTeam) {
-        reserve(1, cache.capacity());
-        Member(*this, cache, position, TeamMember(0, 1, nullptr)).run(id, logits);
+        run_alone(id, position, cache, logits);
+        return;
+    }
+    if (watch_.is_alone()) {
+        watch_.token_alone();
+        run_alone(id, position, cache, logits);
         return;
     }
     // The number of threads may be changed at any time: when a larger team shows up, nobody works,
     // and a second team does.
     for (int needed = get_num_threads(); needed != 0;) {
         reserve(needed, cache.capacity());
+        int size = 1;
+        const Clock::time_point begin = Clock::now();
         run_team([&](const TeamMember& member) {
             const bool fits = member.size() <= members_;
             if (fits) {
-                Member(*this, cache, position, member).run(id, logits);
+                busy_seconds_[static_cast<std::size_t>(member.index())] =
+                    Member(*this, cache, position, member).run(id, logits);
             }
             if (member.index() == 0) {
                 needed = fits ? 0 : member.size();
+                size = member.size();
             }
         });
+        if (needed == 0 && size > 1) {
+            const double quickest =
+                *std::min_element(busy_seconds_.begin(), busy_seconds_.begin() + size);
+            watch_.token_of_team(1 - quickest / seconds(Clock::now() - begin));
+        }
     }
+}
+
+void TokenStep::run_alone(std::int64_t id, std::int64_t position, const KeyValueCache& cache,
+                          float* logits) {
+    reserve(1, cache.capacity());
+    Member(*this, cache, position, TeamMember(0, 1, nullptr)).run(id, logits);
 }
 
 void TokenStep::reserve(int members, std::int64_t capacity) {
@@ -242,6 +280,7 @@ void TokenStep::reserve(int members, std::int64_t capacity) {
                                   FloatParts::padded(3 * model_.width) +
                                   FloatParts::padded(capacity_) + prepared_floats_;
         own_memory_.reserve(members_ * each);
+        busy_seconds_.resize(static_cast<std::size_t>(members_));
     }
 }
 

@@ -10,12 +10,14 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "kael/threads.h"
 
 #include "gpt/float_buffer.h"
 #include "gpt/kv_cache.h"
 #include "gpt/model_view.h"
+#include "gpt/team_watch.h"
 
 namespace kael::gpt {
 
@@ -48,6 +50,8 @@ private:
     };
     class Member;
 
+    void run_alone(std::int64_t id, std::int64_t position, const KeyValueCache& cache,
+                   float* logits);
     void reserve(int members, std::int64_t capacity);
     [[nodiscard]] Own own(int member) const;
 
@@ -57,6 +61,8 @@ private:
     Shared shared_{};
     std::int64_t prepared_floats_ = 0; // that a prepared row takes the room of
     int members_ = 0;
+    std::vector<double> busy_seconds_; // of each member, in the last token
+    TeamWatch watch_;
     std::int64_t capacity_ = 0;
 };
 
