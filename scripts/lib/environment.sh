@@ -127,6 +127,7 @@ has_package() {
     libgmock-dev) includes gmock/gmock.h ;;
     clang-19) have clang++-19 ;;
     graphviz) have dot ;;
+    nodejs) have node ;;
     libclang-rt-19-dev) has_clang_runtime ;;
     llvm-19) have llvm-cov-19 && have llvm-profdata-19 ;;
     python3-venv) python3 -c 'import ensurepip, venv' >/dev/null 2>&1 ;;
@@ -200,6 +201,19 @@ need_python() {
   fi
 }
 
+# need_tools NAME: an environment of their own in build/NAME for the tools of packaging/requirements/NAME.txt, which would hold
+# back packages that the tests need.
+need_tools() {
+  local folder=$root/build/$1 requirements=packaging/requirements/$1.txt
+  if ! cmp -s "$root/$requirements" "$folder/installed.txt"; then
+    rm -rf "$folder"
+    step "$1-venv" "Creating the Python environment build/$1" python3 -m venv "$folder"
+    step "$1-pip" "Installing Python packages from $requirements" \
+      "$folder/bin/pip" install --disable-pip-version-check --no-input --require-hashes -r "$root/$requirements"
+    cp "$root/$requirements" "$folder/installed.txt"
+  fi
+}
+
 # exec_python ARGUMENT...: becomes the environment's interpreter; kael and the server are found whatever the current folder is.
 exec_python() {
   exec env ${block_signals:+"$block_signals"} "PYTHONPATH=$root/py:$root${PYTHONPATH:+:$PYTHONPATH}" "$venv_python" -P "$@"
@@ -240,7 +254,9 @@ need_cpu_build() {
     configure cpu "-DKAEL_BUILD_TESTS=$tests" "-DKAEL_WARNINGS_AS_ERRORS=${CI:+ON}"
   fi
   if [ $tests = ON ]; then compile cpu; else compile cpu --target kael; fi
-  export KAEL_LIBRARY=${KAEL_LIBRARY:-$root/build/cpu/libkael.so}
+  local library=libkael.so
+  if [ "$(uname)" = Darwin ]; then library=libkael.dylib; fi
+  export KAEL_LIBRARY=${KAEL_LIBRARY:-$root/build/cpu/$library}
 }
 
 # conan_install PRESET: the C++ libraries from Conan, whose cache stays in this checkout.
