@@ -58,6 +58,7 @@ def test_help_is_answered_before_anything_is_installed_or_built(checkout):
     for script, flag in (
         ("serve", "--port"),
         ("bench", "--depths"),
+        ("compare-peers", "--dtypes"),
         ("measure-cancellation", "--rounds"),
         ("measure-serving", "--tokens"),
         ("stress-server", "--connections"),

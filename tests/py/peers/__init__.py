@@ -1,0 +1,1 @@
+"""Measures kael and other engines side by side, for scripts/compare-peers."""

@@ -1,0 +1,1 @@
+"""A module for each engine that reads files of its own; see peers.interface."""
