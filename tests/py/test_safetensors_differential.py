@@ -7,9 +7,11 @@ kael is stricter on purpose in the cases of ``STRICTER`` (docs/formats/safetenso
 from __future__ import annotations
 
 import json
+import os
 import random
 import re
 import struct
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -161,6 +163,18 @@ def damaged(rng: random.Random) -> bytes:
                 header[number.start() : number.end()] = rng.choice(PIECES)
     length = len(header) if rng.random() < 0.95 else rng.choice((0, 1, len(header) + 1, 2**63, 2**64 - 1))
     return struct.pack("<Q", length) + header + data
+
+
+def test_inputs_of_the_fuzzer_are_judged_as_by_the_reference(root, tmp_path):
+    """The seeds, and with ``KAEL_FUZZ_FOUND`` what ``scripts/verify fuzz`` has found in that folder."""
+    folders = [root / "fuzz/corpus/fuzz_safetensors"]
+    if found := os.environ.get("KAEL_FUZZ_FOUND"):
+        folders.append(Path(found) / "fuzz_safetensors/corpus")
+    for folder in folders:
+        inputs = sorted(folder.iterdir())
+        assert inputs, folder
+        for file in inputs:
+            compare(tmp_path / "input.safetensors", file.read_bytes())
 
 
 @given(st.integers(0, 2**64 - 1))
