@@ -1139,7 +1139,7 @@ void Session::gpt_files() {
         return;
     }
     kael_gpt* made = untouched<kael_gpt>();
-    take(kael_gpt_load(file.data, file.length, static_cast<kael_weight_format>(input_.below(4)),
+    take(kael_gpt_load(file.data, file.length, static_cast<kael_weight_format>(input_.below(5)),
                        out(made)),
          made, gpts_);
 }

@@ -159,10 +159,10 @@ OPTIONS = (
     ),
     Option(
         "dtype",
-        "{float32,bfloat16,int8}",
-        "what to keep and multiply the weights in: bfloat16 is about twice as fast as float32 and takes half of "
-        "its memory, int8 four times and a quarter, less exactly",
-        _one_of("float32", "bfloat16", "int8"),
+        "{float32,bfloat16,int8,int4}",
+        "what to keep and multiply the weights in: bfloat16 is about twice as fast as float32 and takes half "
+        "of its memory, int8 four times and a quarter, int4 six times and a seventh, less and less exactly",
+        _one_of("float32", "bfloat16", "int8", "int4"),
         "float32",
     ),
     Option(

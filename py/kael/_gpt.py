@@ -122,11 +122,12 @@ class GPT(NotCopied):
 
         ``dtype`` is what its matrices are kept and multiplied in. With "float32" float32 weights stay mapped:
         loading reads nothing, but truncating the file while the model lives ends the process; float16 and
-        bfloat16 weights are widened. "bfloat16" and "int8" are for inference: loading reads and packs all
-        weights, in a half and a quarter of the memory, which generates text about twice and four times as
-        fast; parameters can be neither read, saved nor trained. Nothing is downloaded: ``folder`` is a path,
-        not the name of a model. Raises :class:`kael.Error` that names a tensor which is missing, surplus or
-        of another shape than the configuration says.
+        bfloat16 weights are widened. "bfloat16", "int8" and "int4" are for inference: loading reads and packs
+        all weights, in a half, a quarter and a seventh of the memory, which generates text about twice, four
+        and six times as fast; "int4" predicts text noticeably worse; parameters can be neither read, saved
+        nor trained. Nothing is downloaded: ``folder`` is a path, not the name of a model. Raises
+        :class:`kael.Error` that names a tensor which is missing, surplus or of another shape than the
+        configuration says.
         """
         _checks.device(device)
         formats = _signatures.WEIGHT_FORMATS
@@ -178,7 +179,7 @@ class GPT(NotCopied):
 
     @property
     def dtype(self) -> str:
-        """What the matrices are kept and multiplied in: "float32", "bfloat16" or "int8"."""
+        """What the matrices are kept and multiplied in: "float32", "bfloat16", "int8" or "int4"."""
         return self._dtype
 
     @property

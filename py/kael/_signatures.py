@@ -41,7 +41,7 @@ ARGUMENT_KINDS = ("none", "tensor", "tensors", "bool", "integer", "real", "integ
 
 # kael_activation, in order.
 MATMUL_PRECISIONS = ("highest", "medium")
-WEIGHT_FORMATS = ("float32", "bfloat16", "int8")
+WEIGHT_FORMATS = ("float32", "bfloat16", "int8", "int4")
 ACTIVATIONS = ("gelu_tanh", "gelu_erf", "relu")
 
 TOKEN_FAILED = -1

@@ -177,7 +177,10 @@ def test_a_model_outlives_its_folder(checkpoint, tmp_path):
 def test_other_devices_and_types_are_refused(checkpoint):
     for arguments, message in [
         ({"device": "cuda"}, "device 'cuda' is not available in this build, expected 'cpu'"),
-        ({"dtype": "float16"}, "cannot compute in 'float16', expected 'float32', 'bfloat16' or 'int8'"),
+        (
+            {"dtype": "float16"},
+            "cannot compute in 'float16', expected 'float32', 'bfloat16', 'int8' or 'int4'",
+        ),
     ]:
         with pytest.raises(kael.Error, match=message) as caught:
             kael.GPT.from_pretrained(checkpoint, **arguments)

@@ -200,8 +200,8 @@ def test_nulls_are_refused_by_name(model):
 
 def test_computing_in_another_dtype_is_refused():
     handle = ctypes.POINTER(_signatures.GptHandle)()
-    status = native().released.kael_gpt_load(b"nowhere", 7, 3, ctypes.byref(handle))
+    status = native().released.kael_gpt_load(b"nowhere", 7, 4, ctypes.byref(handle))
     assert status == KAEL_UNSUPPORTED
     assert last_error(status).message == (
-        "the weight format is 3, expected 0 (float32), 1 (bfloat16) or 2 (int8)"
+        "the weight format is 4, expected 0 (float32), 1 (bfloat16), 2 (int8) or 3 (int4)"
     )

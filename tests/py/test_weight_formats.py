@@ -1,5 +1,5 @@
-"""Models whose matrices are packed as bfloat16 or int8: near the float32 model, the same bits whatever the
-way through them, and refusals of what they cannot do. The formats themselves are tested natively
+"""Models whose matrices are packed as bfloat16, int8 or int4: near the float32 model, the same bits whatever
+the way through them, and refusals of what they cannot do. The formats themselves are tested natively
 (tests/native/kernels/packed_test.cpp).
 """
 
@@ -14,11 +14,11 @@ import pytest
 
 import kael
 
-PACKED = ("bfloat16", "int8")
+PACKED = ("bfloat16", "int8", "int4")
 PROMPT = [int(i) for i in np.random.default_rng(1).integers(0, 250, 40)]
 # Relative to the spread of the logits. One rounding of a weight is up to 2**-9 as bfloat16, and 1/254 of the
-# largest in its group as int8.
-TOLERANCE = {"bfloat16": 0.01, "int8": 0.03}
+# largest in its group as int8, 1/16 as int4.
+TOLERANCE = {"bfloat16": 0.01, "int8": 0.03, "int4": 0.25}
 
 
 @pytest.fixture(params=["tied", "untied", "odd"])
@@ -184,7 +184,9 @@ print(peak_resident_bytes() - before)
 @pytest.mark.skipif(
     not sys.platform.startswith("linux"), reason="the peak of one program is told by Linux alone"
 )
-@pytest.mark.parametrize(("dtype", "bytes_each"), [("bfloat16", 2.0), ("int8", 1 + 2 / 64)])
+@pytest.mark.parametrize(
+    ("dtype", "bytes_each"), [("bfloat16", 2.0), ("int8", 1 + 2 / 64), ("int4", 0.5 + 2 / 32)]
+)
 @pytest.mark.parametrize("stored", ["float32", "bfloat16"])
 def test_loading_needs_little_more_memory_than_the_packed_weights(root, tmp_path, dtype, bytes_each, stored):
     model = kael.GPT(vocab_size=30_000, max_positions=32, layers=4, heads=4, dimension=512)

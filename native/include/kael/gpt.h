@@ -24,6 +24,7 @@ enum class WeightFormat : std::int32_t {
     float32 = 0,
     bfloat16 = 1,
     int8 = 2, // whole numbers of 8 bits with a scale for each 64
+    int4 = 3, // and of 4 bits with a scale for each 32
 };
 [[nodiscard]] std::string_view name(WeightFormat format) noexcept;
 

@@ -544,7 +544,8 @@ typedef int32_t kael_weight_format;
 enum {
     KAEL_WEIGHTS_FLOAT32 = 0,
     KAEL_WEIGHTS_BFLOAT16 = 1,
-    KAEL_WEIGHTS_INT8 = 2 /* whole numbers of 8 bits with a scale for each 64 */
+    KAEL_WEIGHTS_INT8 = 2, /* whole numbers of 8 bits with a scale for each 64 */
+    KAEL_WEIGHTS_INT4 = 3  /* and of 4 bits with a scale for each 32 */
 };
 
 /*

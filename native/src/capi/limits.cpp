@@ -15,6 +15,8 @@ std::int64_t (*multiply_add_loop(kael::gpt::WeightFormat format))(std::int64_t) 
         return kernels.bfloat16.multiply_add_loop;
     case kael::gpt::WeightFormat::int8:
         return kernels.int8.multiply_add_loop;
+    case kael::gpt::WeightFormat::int4:
+        return kernels.int4.multiply_add_loop;
     case kael::gpt::WeightFormat::float32:
         break;
     }

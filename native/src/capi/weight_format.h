@@ -8,9 +8,10 @@
 namespace kael::capi {
 
 [[nodiscard]] inline gpt::WeightFormat from_c(kael_weight_format format) {
-    KAEL_CHECK_AS(
-        ErrorCode::unsupported, format >= KAEL_WEIGHTS_FLOAT32 && format <= KAEL_WEIGHTS_INT8,
-        "the weight format is " << format << ", expected 0 (float32), 1 (bfloat16) or 2 (int8)");
+    KAEL_CHECK_AS(ErrorCode::unsupported,
+                  format >= KAEL_WEIGHTS_FLOAT32 && format <= KAEL_WEIGHTS_INT4,
+                  "the weight format is "
+                      << format << ", expected 0 (float32), 1 (bfloat16), 2 (int8) or 3 (int4)");
     return static_cast<gpt::WeightFormat>(format);
 }
 

@@ -37,6 +37,8 @@ std::string_view name(WeightFormat format) noexcept {
         return "bfloat16";
     case WeightFormat::int8:
         return "int8";
+    case WeightFormat::int4:
+        return "int4";
     case WeightFormat::float32:
         break;
     }

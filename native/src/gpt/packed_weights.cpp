@@ -25,7 +25,16 @@ constexpr std::int64_t kRowsAtOnce = 64 * kernels::kPackedPanel;
 
 const kernels::PackedKernels& kernels_of(WeightFormat format) {
     const kernels::CpuKernels& table = kernels::cpu_kernels();
-    return format == WeightFormat::int8 ? table.int8 : table.bfloat16;
+    switch (format) {
+    case WeightFormat::int8:
+        return table.int8;
+    case WeightFormat::int4:
+        return table.int4;
+    case WeightFormat::float32: // is not packed
+    case WeightFormat::bfloat16:
+        break;
+    }
+    return table.bfloat16;
 }
 
 std::int64_t panels(std::int64_t columns) {

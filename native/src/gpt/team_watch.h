@@ -9,29 +9,36 @@ namespace kael::gpt {
 // Threads of a team wait for each other some fifty times a token. Where another process has one of
 // the processors, each thread that shares it makes all others wait for whole slices of the
 // scheduler's time, and one thread alone is faster. So a team that loses much of its time steps
-// back for some tokens, for twice as many each time that it finds nothing changed.
+// back for some tokens and is then tried: it goes on if it is faster than one thread was, else it
+// steps back for twice as many.
 class TeamWatch {
 public:
     // Of the token that comes now.
     [[nodiscard]] bool is_alone() const noexcept { return tokens_alone_ > 0; }
 
-    void token_alone() noexcept { --tokens_alone_; }
+    // After a token of one thread.
+    void token_alone(double seconds) noexcept {
+        alone_seconds_ += seconds;
+        if (--tokens_alone_ == 0) {
+            tokens_on_trial_ = kTrial;
+            team_seconds_ = 0;
+        }
+    }
 
     // After a token of a team, `lost` of whose time (0 to 1) its quickest member waited.
-    void token_of_team(double lost) noexcept {
-        if (lost <= kMuch) {
-            bad_in_a_row_ = 0;
-            if (++good_in_a_row_ >= kTrusted) {
-                pause_ = kShortestPause;
+    void token_of_team(double seconds, double lost) noexcept {
+        if (tokens_on_trial_ > 0) {
+            // The first one wakes threads that have slept meanwhile.
+            team_seconds_ += tokens_on_trial_ == kTrial ? 0 : seconds;
+            --tokens_on_trial_;
+            if (team_seconds_ >= alone_seconds_ / static_cast<double>(pause_) * (kTrial - 1)) {
+                tokens_on_trial_ = 0;
+                step_back(std::min(2 * pause_, kLongestPause));
             }
-            return;
-        }
-        good_in_a_row_ = 0;
-        const bool is_on_trial = pause_ > kShortestPause; // since it stepped back
-        if (++bad_in_a_row_ >= kTooOften || is_on_trial) {
-            tokens_alone_ = pause_;
-            pause_ = std::min(2 * pause_, kLongestPause);
+        } else if (lost <= kMuch) {
             bad_in_a_row_ = 0;
+        } else if (++bad_in_a_row_ >= kTooOften) {
+            step_back(kShortestPause);
         }
     }
 
@@ -39,14 +46,23 @@ private:
     // On a quiet machine a few hundredths are lost to unequal shares.
     static constexpr double kMuch = 0.25;
     static constexpr int kTooOften = 2;
-    static constexpr int kTrusted = 16;
+    static constexpr int kTrial = 5;
     static constexpr std::int64_t kShortestPause = 16;
-    static constexpr std::int64_t kLongestPause = 512;
+    static constexpr std::int64_t kLongestPause = 256;
+
+    void step_back(std::int64_t tokens) noexcept {
+        pause_ = tokens;
+        tokens_alone_ = tokens;
+        alone_seconds_ = 0;
+        bad_in_a_row_ = 0;
+    }
 
     int bad_in_a_row_ = 0;
-    int good_in_a_row_ = 0;
-    std::int64_t pause_ = kShortestPause;
+    std::int64_t pause_ = 0; // the last one
     std::int64_t tokens_alone_ = 0;
+    int tokens_on_trial_ = 0;
+    double alone_seconds_ = 0;
+    double team_seconds_ = 0;
 };
 
 } // namespace kael::gpt

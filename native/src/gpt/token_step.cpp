@@ -237,8 +237,7 @@ void TokenStep::run(std::int64_t id, std::int64_t position, const KeyValueCache&
         return;
     }
     if (watch_.is_alone()) {
-        watch_.token_alone();
-        run_alone(id, position, cache, logits);
+        watch_.token_alone(run_alone(id, position, cache, logits));
         return;
     }
     // The number of threads may be changed at any time: when a larger team shows up, nobody works,
@@ -261,15 +260,16 @@ void TokenStep::run(std::int64_t id, std::int64_t position, const KeyValueCache&
         if (needed == 0 && size > 1) {
             const double quickest =
                 *std::min_element(busy_seconds_.begin(), busy_seconds_.begin() + size);
-            watch_.token_of_team(1 - quickest / seconds(Clock::now() - begin));
+            const double whole = seconds(Clock::now() - begin);
+            watch_.token_of_team(whole, 1 - quickest / whole);
         }
     }
 }
 
-void TokenStep::run_alone(std::int64_t id, std::int64_t position, const KeyValueCache& cache,
-                          float* logits) {
+double TokenStep::run_alone(std::int64_t id, std::int64_t position, const KeyValueCache& cache,
+                            float* logits) {
     reserve(1, cache.capacity());
-    Member(*this, cache, position, TeamMember(0, 1, nullptr)).run(id, logits);
+    return Member(*this, cache, position, TeamMember(0, 1, nullptr)).run(id, logits);
 }
 
 void TokenStep::reserve(int members, std::int64_t capacity) {

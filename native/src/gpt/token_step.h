@@ -50,8 +50,9 @@ private:
     };
     class Member;
 
-    void run_alone(std::int64_t id, std::int64_t position, const KeyValueCache& cache,
-                   float* logits);
+    // Returns the seconds it took.
+    double run_alone(std::int64_t id, std::int64_t position, const KeyValueCache& cache,
+                     float* logits);
     void reserve(int members, std::int64_t capacity);
     [[nodiscard]] Own own(int member) const;
 

@@ -88,8 +88,8 @@ def add_dtype(parser: argparse.ArgumentParser) -> None:
         "--dtype",
         choices=_signatures.WEIGHT_FORMATS,
         default="float32",
-        help="what to keep and multiply the weights in: bfloat16 and int8 are about twice and four times as "
-        "fast, and less exact (default: float32)",
+        help="what to keep and multiply the weights in: bfloat16, int8 and int4 are about twice, four and "
+        "six times as fast, and less and less exact (default: float32)",
     )
 
 

@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="TYPE,TYPE",
         type=_arguments.weight_formats,
         default=["float32"],
-        help="what to keep and multiply the weights in: float32, bfloat16, int8 (default: float32)",
+        help="what to keep and multiply the weights in: float32, bfloat16, int8, int4 (default: float32)",
     )
     parser.add_argument(
         "--threads",

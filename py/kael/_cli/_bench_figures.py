@@ -21,8 +21,8 @@ BLOCK = 32
 # Keys and values are float32 whatever the weights are.
 _FLOAT_BYTES = 4
 
-# int8: a scale of 2 bytes for each 64.
-_BYTES_OF_A_WEIGHT = {"float32": 4.0, "bfloat16": 2.0, "int8": 1 + 2 / 64}
+# int8 and int4: a scale of 2 bytes for each 64 and 32.
+_BYTES_OF_A_WEIGHT = {"float32": 4.0, "bfloat16": 2.0, "int8": 1 + 2 / 64, "int4": 0.5 + 2 / 32}
 
 
 class _Sizes(NamedTuple):

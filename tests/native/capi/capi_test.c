@@ -735,12 +735,12 @@ static void limits_of_the_machine(void) {
     double speed = 0;
     CHECK_OK(kael_measure_read_bandwidth(1, 1, &speed));
     CHECK(speed > 1e7 && speed < 1e14);
-    for (kael_weight_format format = KAEL_WEIGHTS_FLOAT32; format <= KAEL_WEIGHTS_INT8; ++format) {
+    for (kael_weight_format format = KAEL_WEIGHTS_FLOAT32; format <= KAEL_WEIGHTS_INT4; ++format) {
         speed = 0;
         CHECK_OK(kael_measure_multiply_add(format, 1, 1, &speed));
         CHECK(speed > 0);
     }
-    CHECK(kael_measure_multiply_add(3, 1, 1, &speed) == KAEL_UNSUPPORTED);
+    CHECK(kael_measure_multiply_add(4, 1, 1, &speed) == KAEL_UNSUPPORTED);
     CHECK(speed > 1e7 && speed < 1e15);
     CHECK_REFUSED(kael_measure_read_bandwidth(0, 1, &speed));
     CHECK_REFUSED(kael_measure_multiply_add(KAEL_WEIGHTS_INT8, 1, 0, &speed));

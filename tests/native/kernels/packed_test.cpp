@@ -119,7 +119,7 @@ protected:
     }
 
     [[nodiscard]] std::vector<const PackedKernels*> formats() const {
-        return {&kernels().bfloat16, &kernels().int8};
+        return {&kernels().bfloat16, &kernels().int8, &kernels().int4};
     }
 };
 
@@ -172,6 +172,107 @@ TEST_P(Packed, Int8KeepsGroupsOfZerosAndOfTheSmallestNumbers) {
     kernels().int8.unpack_column(weights.matrix(), 2, column.data());
     EXPECT_NEAR(column[5] / -3e38f, 1, 0.01);
     EXPECT_EQ(column[6], 0);
+}
+
+// One weight of the documented layout of int4: its whole number and its group's scale.
+struct Int4Weight {
+    int number;
+    float scale;
+};
+
+Int4Weight int4_weight(const std::uint8_t* packed, std::int64_t panel_size, std::int64_t k,
+                       std::int64_t column) {
+    constexpr std::int64_t kGroup4 = 32;
+    constexpr std::int64_t kGroupSize = kGroup4 * 64 / 2 + 64 * 2;
+    const std::uint8_t* group = packed + column / 64 * panel_size + k / kGroup4 * kGroupSize;
+    const std::int64_t place = k % kGroup4;
+    const std::uint8_t byte = group[place / 8 * 256 + column % 64 * 4 + place % 4];
+    const std::uint8_t* scale = group + kGroup4 * 64 / 2 + column % 64 * 2;
+    return {(place % 8 < 4 ? byte & 15 : byte >> 4) - 8,
+            from_bfloat16(std::uint32_t{scale[0]} | std::uint32_t{scale[1]} << 8)};
+}
+
+TEST_P(Packed, Int4WeightsAreWholeNumbersOfTheirGroupsScale) {
+    for (const std::int64_t depth : {1, 3, 32, 33, 200}) {
+        for (const std::int64_t columns : {1, 64, 70}) {
+            const PackedKernels& int4 = kernels().int4;
+            const Case weights = pack(int4, depth, columns);
+            GuardedFloats column(depth);
+            for (std::int64_t j = 0; j < columns; ++j) {
+                int4.unpack_column(weights.matrix(), j, column.data());
+                for (std::int64_t k = 0; k < depth; ++k) {
+                    const auto [number, scale] =
+                        int4_weight(weights.memory->data, int4.panel_size(depth), k, j);
+                    ASSERT_EQ(column[k], static_cast<float>(number) * scale);
+                    const float nearest = std::nearbyint(weights.at(k, j) / scale);
+                    ASSERT_EQ(static_cast<float>(number), std::clamp(nearest, -8.0f, 7.0f));
+                }
+            }
+        }
+    }
+}
+
+// Numbers whose extreme is divided by -8 have an error; the scale of least squares a smaller one.
+TEST_P(Packed, Int4ScalesLoseLessThanThoseOfTheExtreme) {
+    const std::int64_t depth = 32;
+    const std::int64_t columns = 640;
+    const Case weights = pack(kernels().int4, depth, columns);
+    std::vector<float> column(static_cast<std::size_t>(depth));
+    double error = 0;
+    double plain_error = 0;
+    for (std::int64_t j = 0; j < columns; ++j) {
+        kernels().int4.unpack_column(weights.matrix(), j, column.data());
+        float extreme = 0;
+        for (std::int64_t k = 0; k < depth; ++k) {
+            extreme = std::fabs(weights.at(k, j)) > std::fabs(extreme) ? weights.at(k, j) : extreme;
+        }
+        for (std::int64_t k = 0; k < depth; ++k) {
+            const double value = double{weights.at(k, j)};
+            const double scale = double{extreme} / -8;
+            const double plain = std::clamp(std::nearbyint(value / scale), -8.0, 7.0) * scale;
+            plain_error += (plain - value) * (plain - value);
+            const double kept = double{column[static_cast<std::size_t>(k)]};
+            error += (kept - value) * (kept - value);
+        }
+    }
+    EXPECT_LT(error, 0.97 * plain_error);
+    EXPECT_LT(std::sqrt(error / static_cast<double>(depth * columns)), 0.09); // of deviation 1
+}
+
+TEST_P(Packed, Int4ProductsAreThoseOfTheDocumentedNumbersToTheBit) {
+    constexpr std::int64_t kGroup4 = 32;
+    for (int round = 0; round < 30; ++round) {
+        const std::int64_t depth = integer(1, 200);
+        const std::int64_t columns = integer(1, 150);
+        const PackedKernels& int4 = kernels().int4;
+        const Case weights = pack(int4, depth, columns);
+        const auto x = random(depth);
+        const auto bias = random(columns);
+        const std::vector<float> y = multiply(int4, weights, x->data(), 1, bias->data());
+        for (std::int64_t j = 0; j < columns; ++j) {
+            float sum = 0;
+            for (std::int64_t begin = 0; begin < depth; begin += kGroup4) {
+                const std::int64_t end = std::min(begin + kGroup4, depth);
+                float largest = 0;
+                for (std::int64_t k = begin; k < end; ++k) {
+                    largest = std::max(largest, std::fabs((*x)[k]));
+                }
+                int dot = 0;
+                float scale = 0;
+                for (std::int64_t k = begin; k < end; ++k) {
+                    const Int4Weight weight =
+                        int4_weight(weights.memory->data, int4.panel_size(depth), k, j);
+                    scale = weight.scale;
+                    dot += static_cast<int>(std::nearbyint((*x)[k] * (127.0f / largest))) *
+                           weight.number;
+                }
+                sum = arithmetic().fused(static_cast<float>(dot), scale * (largest / 127.0f), sum);
+            }
+            const float expected = sum + (*bias)[j];
+            ASSERT_TRUE(same_bits(&y[static_cast<std::size_t>(j)], &expected, 1))
+                << depth << " x " << columns << ", column " << j;
+        }
+    }
 }
 
 TEST_P(Packed, Int8ProductsAreThoseOfTheDocumentedNumbersToTheBit) {

@@ -133,6 +133,7 @@ struct CpuKernels {
     bool multiplies_bfloat16; // by an instruction, several times as fast as float32
     PackedKernels bfloat16;
     PackedKernels int8;
+    PackedKernels int4;
 
     // Reads `count` floats (a multiple of 1024) in four streams and returns something that depends
     // on all of them. `fetch_ahead` asks for what comes 1 KB later, which helps some processors and

@@ -5,10 +5,11 @@
 // up with zeros; each lies in memory in the order in which a product reads it. A row of x is first
 // prepared: brought to the type that the weights are multiplied with.
 //
-// Bits. An output is one chain over k ascending (over groups of k ascending for int8, whose sums
-// within a group are whole numbers and exact), then + bias. So it does not depend on the number of
-// rows, of columns or of threads. Tables whose instruction sets multiply pairs of bfloat16 differ
-// from those that do not; int8 has the same bits wherever a multiply-add is fused.
+// Bits. An output is one chain over k ascending (over groups of k ascending for int8 and int4,
+// whose sums within a group are whole numbers and exact), then + bias. So it does not depend on the
+// number of rows, of columns or of threads. Tables whose instruction sets multiply pairs of
+// bfloat16 differ from those that do not; int8 and int4 have the same bits wherever a multiply-add
+// is fused.
 #pragma once
 
 #include <cstdint>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "kernels/cpu/lanes/packed_bfloat16.h"
-#include "kernels/cpu/lanes/packed_int8.h"
+#include "kernels/cpu/lanes/packed_integers.h"
 
 namespace kael::kernels::KAEL_INSTRUCTION_SET {
 namespace {
@@ -90,7 +90,7 @@ Index bfloat16_multiply_add_loop(Index iterations) {
 }
 #endif
 
-Index int8_multiply_add_loop(Index iterations) {
+Index integer_multiply_add_loop(Index iterations) {
     const IntVector quad = IntVector{} + 0x01010101;
     return repeat_step<IntVector>(
         iterations, 8, [&](IntVector sum) { return add_quad_products(sum, quad, quad); });

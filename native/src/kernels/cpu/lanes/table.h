@@ -9,12 +9,24 @@
 #include "kernels/cpu/lanes/limits.h"
 #include "kernels/cpu/lanes/normalize.h"
 #include "kernels/cpu/lanes/packed_bfloat16.h"
-#include "kernels/cpu/lanes/packed_int8.h"
+#include "kernels/cpu/lanes/packed_integers.h"
 #include "kernels/cpu/lanes/rows.h"
 #include "kernels/cpu/lanes/transpose.h"
 
 namespace kael::kernels::KAEL_INSTRUCTION_SET {
 namespace {
+
+template <typename Format>
+constexpr PackedKernels integer_kernels() {
+    return {.panel_size = integer_panel_size<Format>,
+            .pack = pack_integers<Format>,
+            .pack_scratch = integer_pack_scratch<Format>,
+            .unpack_column = unpack_integer_column<Format>,
+            .prepared_size = prepared_integers_size<Format>,
+            .prepare = prepare_integers<Format>,
+            .multiply = multiply_integers<Format>,
+            .multiply_add_loop = integer_multiply_add_loop};
+}
 
 constexpr CpuKernels make_table(const char* name) {
     return CpuKernels{
@@ -49,14 +61,8 @@ constexpr CpuKernels make_table(const char* name) {
                      .prepare = prepare_bfloat16,
                      .multiply = multiply_bfloat16,
                      .multiply_add_loop = bfloat16_multiply_add_loop},
-        .int8 = {.panel_size = int8_panel_size,
-                 .pack = pack_int8,
-                 .pack_scratch = int8_pack_scratch,
-                 .unpack_column = unpack_int8_column,
-                 .prepared_size = prepared_int8_size,
-                 .prepare = prepare_int8,
-                 .multiply = multiply_int8,
-                 .multiply_add_loop = int8_multiply_add_loop},
+        .int8 = integer_kernels<Int8>(),
+        .int4 = integer_kernels<Int4>(),
         .read_stream = read_stream,
         .multiply_add_loop = multiply_add_loop,
     };
