@@ -9,8 +9,12 @@ class Kael(ConanFile):
     description = "Tensors and GPT-2 in C++20 behind a C ABI"
     license = "MIT"
     settings = "os", "arch", "compiler", "build_type"
-    options = {"with_benchmarks": [True, False]}
-    default_options = {"with_benchmarks": False}
+    options = {
+        "with_benchmarks": [True, False],
+        "with_fuzzers": [True, False],
+        "sanitizer": ["none", "address", "thread"],
+    }
+    default_options = {"with_benchmarks": False, "with_fuzzers": False, "sanitizer": "none"}
     exports = "VERSION"
     exports_sources = (
         "CMakeLists.txt",
@@ -20,6 +24,9 @@ class Kael(ConanFile):
         "native/*",
         "tests/*",
         "fuzz/*",
+        "py/kael/models/starter/*",  # what the tests of the installed package generate with
+        "!tests/py/*",  # they need the package in py
+        "!tests/server/*",
         "!*/build/*",
     )
 
@@ -50,7 +57,15 @@ class Kael(ConanFile):
 
     def build(self):
         cmake = CMake(self)
-        cmake.configure(variables={"KAEL_BUILD_BENCHMARKS": bool(self.options.with_benchmarks)})
+        cmake.configure(
+            variables={
+                "KAEL_BUILD_BENCHMARKS": bool(self.options.with_benchmarks),
+                "KAEL_BUILD_FUZZERS": bool(self.options.with_fuzzers),
+                "KAEL_BUILD_TESTS": not self.options.with_fuzzers,
+                "KAEL_ENABLE_SANITIZERS": self.options.sanitizer == "address",
+                "KAEL_ENABLE_TSAN": self.options.sanitizer == "thread",
+            }
+        )
         cmake.build()
         if can_run(self):
             cmake.ctest(["--output-on-failure"])

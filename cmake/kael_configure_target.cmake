@@ -1,10 +1,14 @@
 # Warnings, sanitizers and coverage: every target of the project passes through this one function.
 function(kael_configure_target target)
-  # Messages name files as in the repository. Ccache, with a base_dir, hands the compiler relative names.
-  file(RELATIVE_PATH up "${CMAKE_BINARY_DIR}" "${PROJECT_SOURCE_DIR}/")
   target_compile_options(${target} PRIVATE
     -Wall -Wextra -Wpedantic -Wshadow -Wconversion $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor> -Wno-psabi
-    "-ffile-prefix-map=${PROJECT_SOURCE_DIR}/=" "-ffile-prefix-map=${up}=")
+    "-ffile-prefix-map=${PROJECT_SOURCE_DIR}/=")
+  # Messages name files as in the repository. Ccache, with a base_dir, hands the compiler relative names, which are those
+  # already where the build is in the source folder; an empty prefix would match every name.
+  file(RELATIVE_PATH up "${CMAKE_BINARY_DIR}" "${PROJECT_SOURCE_DIR}/")
+  if(up)
+    target_compile_options(${target} PRIVATE "-ffile-prefix-map=${up}=")
+  endif()
   if(KAEL_WARNINGS_AS_ERRORS)
     target_compile_options(${target} PRIVATE -Werror)
   endif()
