@@ -1233,6 +1233,7 @@ void Session::fill(kael_generate_options& options) {
     options.seed = input_.byte();
     options.has_seed = input_.byte() % 2;
     options.use_cache = input_.rarely(4) ? 0 : 1;
+    options.reuse_prefix = input_.rarely(4) ? 0 : 1;
     options.struct_size = input_.rarely(32) ? integer() : options.struct_size;
 }
 

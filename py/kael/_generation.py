@@ -62,6 +62,7 @@ class Generation:
     prompt_seconds: float  #: from the call to the first token
     decode_seconds: float  #: from the first token to the end
     seed: int  #: the one used
+    cached_tokens: int = 0  #: of the prompt, for which ``reuse_prefix`` saved the work
 
 
 Generation.__module__ = "kael"
@@ -79,6 +80,7 @@ class Request:
         stop_tokens: Iterable[int] = (),
         logprobs: Logprobs | None = None,
         use_cache: bool = True,
+        reuse_prefix: bool = True,
     ) -> None:
         self.ids = _checks.token_ids("ids", ids)
         self.max_tokens = _checks.integer("max_tokens", max_tokens, 0, MAX_TOKENS)
@@ -88,6 +90,7 @@ class Request:
         options.max_tokens = self.max_tokens
         sampling.write_to(options)
         options.use_cache = _checks.flag("use_cache", use_cache)
+        options.reuse_prefix = _checks.flag("reuse_prefix", reuse_prefix)
         options.has_seed = seed is not None
         if seed is not None:
             options.seed = _checks.integer("seed", seed, 0, _checks.UINT64_MAX)
@@ -342,5 +345,6 @@ def _run(model: Any, request: Request) -> tuple[int, Generation]:
         prompt_seconds=result.prompt_seconds,
         decode_seconds=result.decode_seconds,
         seed=result.seed,
+        cached_tokens=result.cached_tokens,
     )
     return status, generation

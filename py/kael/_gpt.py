@@ -223,7 +223,8 @@ class GPT(NotCopied):
     def named_parameters(self) -> dict[str, Tensor]:
         """The model's own tensors under their names in GPT-2's files, a tied head once. They may require
         gradients, and what is written into them is what the model computes with; those of a mapped file are
-        read-only before :meth:`train`.
+        read-only before :meth:`train`. Where they can be written, now or later, :meth:`generate` reuses no
+        prefix from now on.
         """
         parameters = native().kept.kael_gpt_parameters
         return self._exclusively(lambda model: tensors_of(map_filled_by(lambda out: parameters(model, out))))
@@ -327,6 +328,7 @@ class GPT(NotCopied):
         logit_bias: Mapping[int, float] | None = None,
         logprobs: Logprobs | None = None,
         use_cache: bool = True,
+        reuse_prefix: bool = True,
     ) -> list[int]:
         """Continues the prompt ``ids`` (at least one id) by at most ``max_tokens`` tokens and returns the new
         ones.
@@ -346,6 +348,12 @@ class GPT(NotCopied):
         the model's log probabilities of each token. One of ``stop_tokens`` ends the generation and is the
         last token returned; nothing else does, not even ``<|endoftext|>``. Past ``max_positions`` the window
         slides. ``use_cache=False`` gives the same tokens, slowly.
+
+        Where the prompt begins as the ids of the last call did, its prompt and its new tokens, what was
+        computed for these is kept, and the answer comes sooner, the same to the bit. ``reuse_prefix=False``
+        computes everything anew: how long an answer takes tells nothing of earlier prompts then. Nothing is
+        kept for :class:`kael.Logprobs` of the prompt; and nothing at all once a parameter that can be written
+        was handed out (:meth:`named_parameters`, :meth:`load_state_dict`), since it may have changed.
 
         ``on_token`` is called with each new token, on this thread. It continues with None or anything true,
         stops with anything false, and an exception in it, KeyboardInterrupt too, leaves ``generate``
@@ -370,6 +378,7 @@ class GPT(NotCopied):
             stop_tokens,
             logprobs,
             use_cache,
+            reuse_prefix,
         )
         return self._generate(request, on_token).tokens
 
@@ -391,6 +400,7 @@ class GPT(NotCopied):
         logit_bias: Mapping[int, float] | None = None,
         logprobs: Logprobs | None = None,
         use_cache: bool = True,
+        reuse_prefix: bool = True,
     ) -> Generation:
         """As :meth:`generate`, with each token going to ``ring``, and no Python at all on this thread until
         the end.
@@ -417,6 +427,7 @@ class GPT(NotCopied):
             stop_tokens,
             logprobs,
             use_cache,
+            reuse_prefix,
         )
         if ring.max_tokens < request.max_tokens:
             raise Error(f"the ring has room for {ring.max_tokens} tokens, max_tokens is {request.max_tokens}")

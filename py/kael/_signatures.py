@@ -198,6 +198,7 @@ class GenerateOptions(Structure):
         ("user_data", c_void_p),
         ("has_seed", c_uint8),
         ("use_cache", c_uint8),
+        ("reuse_prefix", c_uint8),
     ]
 
 
@@ -211,6 +212,7 @@ class GenerateResult(Structure):
         ("decode_seconds", c_double),
         ("seed", c_uint64),
         ("finish_reason", c_int32),
+        ("cached_tokens", c_int64),
     ]
 
 

@@ -125,6 +125,11 @@ struct GenerateOptions : SamplingOptions {
     std::optional<std::uint64_t> seed;
     std::vector<std::int64_t> stop_tokens; // each in the vocabulary
     bool use_cache = true;                 // false recomputes every position for every token
+    // Whether the ids with which the prompt begins as those of the call before did (its prompt and
+    // its new tokens) keep what was computed for them: the same bits, sooner. Never for
+    // prompt_logprobs, which ask about every position, and never once somebody has a parameter that
+    // can be written: then they may have changed in between.
+    bool reuse_prefix = true;
     // Called with each new token. May be empty. An exception passes through generate unchanged.
     std::optional<FunctionRef<TokenAnswer(std::int64_t)>> on_token;
     // Asked between the layers of a prompt and between tokens. May be empty. Must not throw.
@@ -144,6 +149,7 @@ struct GenerateResult {
     double prompt_seconds = 0; // to the first token
     double decode_seconds = 0; // from the first token to the end
     std::uint64_t seed = 0;
+    std::int64_t cached_tokens = 0; // of the prompt, for which reuse_prefix saved the work
 };
 
 class Decoder;
@@ -167,7 +173,10 @@ public:
     void load_weights(const std::filesystem::path& path);
 
     [[nodiscard]] const Config& config() const noexcept { return config_; }
-    [[nodiscard]] const Weights& weights() const noexcept { return weights_; }
+    [[nodiscard]] const Weights& weights() const noexcept {
+        parameters_given_ = true;
+        return weights_;
+    }
     [[nodiscard]] WeightFormat weight_format() const noexcept;
     [[nodiscard]] std::int64_t parameter_count() const;
 
@@ -202,12 +211,14 @@ private:
                                       const NamedTensors& tensors, const std::string& origin,
                                       const std::string& config_origin);
     void check_is_float32() const;
+    [[nodiscard]] bool parameters_may_change() const;
 
     Config config_;
     Weights weights_;
     std::unique_ptr<const PackedWeights> packed_; // null: float32
     std::unique_ptr<Decoder> decoder_;
     double dropout_ = 0;
+    mutable bool parameters_given_ = true; // somebody else has, or had, handles of them
 };
 
 // The text so far, of which penalties take notice.

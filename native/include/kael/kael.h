@@ -568,7 +568,7 @@ KAEL_API kael_status kael_gpt_parameter_count(const kael_gpt* gpt, int64_t* coun
 
 /* Every parameter under its name in GPT-2's files, a tied head once: handles of the model's own
  * tensors. What is written into them is what the model computes with; those of a mapped file are
- * read-only. */
+ * read-only. Where they can be written, now or later, generations reuse no prefix from now on. */
 KAEL_API kael_status kael_gpt_parameters(const kael_gpt* gpt, kael_tensor_map** parameters);
 /* Copies the parameters of a mapped file to memory that may be written. They stay the same tensors;
  * their `data` in kael_tensor_info changes. */
@@ -654,10 +654,15 @@ typedef struct kael_generate_options {
     kael_stop_callback should_stop; /* may be NULL */
     void* user_data;
     uint8_t has_seed;
-    uint8_t use_cache; /* 0 recomputes every position for every token: the same tokens, slowly */
+    uint8_t use_cache;    /* 0 recomputes every position for every token: the same tokens, slowly */
+    uint8_t reuse_prefix; /* anything but 0: the ids with which the prompt begins as those of the
+                             call before did (its prompt and its new tokens) keep what was computed
+                             for them: the same bits, sooner. Never for prompt_logprobs, and never
+                             once somebody has a parameter that can be written */
 } kael_generate_options;
 
-/* 64 tokens, temperature 1, no filter, bias or penalty, cache on. Sets struct_size. */
+/* 64 tokens, temperature 1, no filter, bias or penalty, cache on, prefixes reused. Sets
+ * struct_size. */
 KAEL_API void kael_generate_options_default(kael_generate_options* options);
 
 typedef int32_t kael_finish_reason;
@@ -675,6 +680,7 @@ typedef struct kael_generate_result {
     double decode_seconds; /* from the first token to the end */
     uint64_t seed;         /* the one used */
     kael_finish_reason finish_reason;
+    int64_t cached_tokens; /* of the prompt, for which reuse_prefix saved the work */
 } kael_generate_result;
 
 /*

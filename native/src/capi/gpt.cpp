@@ -23,7 +23,7 @@ namespace {
 // sizeof each struct in the first header of this version of the interface.
 constexpr std::size_t kSmallestConfig = sizeof(kael_gpt_config);
 constexpr std::size_t kSmallestOptions = sizeof(kael_generate_options);
-constexpr std::size_t kSmallestResult = sizeof(kael_generate_result);
+constexpr std::size_t kSmallestResult = offsetof(kael_generate_result, cached_tokens);
 
 kael_gpt_config to_c(const kael::gpt::Config& config) {
     kael_gpt_config result = {};
@@ -71,6 +71,7 @@ kael_generate_options default_options() {
     options.top_p = defaults.top_p;
     options.min_p = defaults.min_p;
     options.use_cache = defaults.use_cache ? 1 : 0;
+    options.reuse_prefix = defaults.reuse_prefix ? 1 : 0;
     return options;
 }
 
@@ -110,6 +111,7 @@ kael::gpt::GenerateOptions from_c(const kael_generate_options& options) {
     result.stop_tokens.assign(stop_tokens.begin(), stop_tokens.end());
     result.top_logprobs = options.top_logprobs;
     result.use_cache = options.use_cache != 0;
+    result.reuse_prefix = options.reuse_prefix != 0;
     return result;
 }
 
@@ -151,6 +153,7 @@ void generate(GPT& model, const int64_t* ids, int64_t count, const kael_generate
     result.prompt_seconds = generated.prompt_seconds;
     result.decode_seconds = generated.decode_seconds;
     result.seed = generated.seed;
+    result.cached_tokens = generated.cached_tokens;
     result.finish_reason = static_cast<kael_finish_reason>(generated.finish_reason);
 }
 

@@ -33,17 +33,24 @@ Decoder::Use::Use(Decoder& decoder) : busy_(decoder.busy_) {
                "the model is in use by another call, expected one call at a time");
 }
 
-void Decoder::restart(std::int64_t expected) {
-    position_ = 0;
-    cache_.reserve(std::min(expected, model_.positions), 0);
+std::int64_t Decoder::shared_prefix(std::span<const std::int64_t> ids) const {
+    return std::ranges::mismatch(ids_, ids).in1 - ids_.begin();
+}
+
+void Decoder::keep(std::int64_t count) {
+    ids_.resize(static_cast<std::size_t>(std::min(count, position())));
+}
+
+void Decoder::reserve(std::int64_t positions) {
+    cache_.reserve(std::min(positions, model_.positions), position());
 }
 
 bool Decoder::advance(const std::int64_t* ids, std::int64_t count,
                       const StopQuestion& should_stop) {
-    cache_.reserve(position_ + count, position_);
+    reserve(position() + count);
     if (count == 1) {
-        step_.run(ids[0], position_, cache_, logits_.data());
-        ++position_;
+        step_.run(ids[0], position(), cache_, logits_.data());
+        ids_.push_back(ids[0]);
         return true;
     }
     const std::int64_t rows = rows_of_pass(count);
@@ -51,26 +58,26 @@ bool Decoder::advance(const std::int64_t* ids, std::int64_t count,
     for (std::int64_t done = 0; done < count; done += rows) {
         const std::int64_t now = std::min(rows, count - done);
         const PassLogits wanted = done + now == count ? PassLogits::last : PassLogits::none;
-        if (!pass.run(ids + done, now, position_, wanted, logits_.data(), should_stop)) {
+        if (!pass.run(ids + done, now, position(), wanted, logits_.data(), should_stop)) {
             return false;
         }
-        position_ += now;
+        ids_.insert(ids_.end(), ids + done, ids + done + now);
     }
     return true;
 }
 
 bool Decoder::advance_showing(const std::int64_t* ids, std::int64_t count,
                               const StopQuestion& should_stop, LogitsObserver show) {
-    cache_.reserve(position_ + count, position_);
+    reserve(position() + count);
     const std::int64_t rows = std::min(kShownRows, count);
     PromptPass pass(model_, cache_, rows, pass_memory_);
     const FloatBuffer shown(rows * model_.vocabulary);
     for (std::int64_t done = 0; done < count; done += rows) {
         const std::int64_t now = std::min(rows, count - done);
-        if (!pass.run(ids + done, now, position_, PassLogits::all, shown.data(), should_stop)) {
+        if (!pass.run(ids + done, now, position(), PassLogits::all, shown.data(), should_stop)) {
             return false;
         }
-        position_ += now;
+        ids_.insert(ids_.end(), ids + done, ids + done + now);
         for (std::int64_t row = 0; row < now; ++row) {
             show(done + row, shown.data() + row * model_.vocabulary);
         }
@@ -81,24 +88,27 @@ bool Decoder::advance_showing(const std::int64_t* ids, std::int64_t count,
 }
 
 void Decoder::all_logits(const std::int64_t* ids, std::int64_t count, float* logits) {
-    restart(count);
+    keep(0);
+    reserve(count);
     const std::int64_t rows = rows_of_pass(count);
     PromptPass pass(model_, cache_, rows, pass_memory_);
-    for (; position_ < count; position_ += std::min(rows, count - position_)) {
-        const std::int64_t now = std::min(rows, count - position_);
-        static_cast<void>(pass.run(ids + position_, now, position_, PassLogits::all,
-                                   logits + position_ * model_.vocabulary, std::nullopt));
+    for (std::int64_t done = 0; done < count; done += rows) {
+        const std::int64_t now = std::min(rows, count - done);
+        static_cast<void>(pass.run(ids + done, now, done, PassLogits::all,
+                                   logits + done * model_.vocabulary, std::nullopt));
+        ids_.insert(ids_.end(), ids + done, ids + done + now);
     }
 }
 
 void Decoder::observe(const std::int64_t* ids, std::int64_t count,
                       const ActivationObserver& observer) {
-    restart(count);
+    keep(0);
+    reserve(count);
     PromptPass pass(model_, cache_, count, pass_memory_);
     pass.observe(observer);
     const FloatBuffer logits(count * model_.vocabulary);
     static_cast<void>(pass.run(ids, count, 0, PassLogits::all, logits.data(), std::nullopt));
-    position_ = count;
+    ids_.assign(ids, ids + count);
 }
 
 } // namespace kael::gpt

@@ -4,6 +4,8 @@
 #include <atomic>
 #include <cstdint>
 #include <optional>
+#include <span>
+#include <vector>
 
 #include "kael/gpt.h"
 
@@ -27,13 +29,18 @@ public:
     Decoder(const Decoder&) = delete;
     Decoder& operator=(const Decoder&) = delete;
 
-    // Forgets everything. Memory grows with the positions used; `expected` saves growing in steps.
-    void restart(std::int64_t expected);
-    [[nodiscard]] std::int64_t position() const noexcept { return position_; }
+    // How many positions there are keys and values for, in the order of their ids.
+    [[nodiscard]] std::int64_t position() const noexcept { return std::ssize(ids_); }
+    // With how many ids of `ids` those begin.
+    [[nodiscard]] std::int64_t shared_prefix(std::span<const std::int64_t> ids) const;
+    // Forgets all but the first `count` positions.
+    void keep(std::int64_t count);
+    // Memory grows with the positions used; this saves growing in steps.
+    void reserve(std::int64_t positions);
 
     // Continues with `count` ids, at least one. Afterwards logits() are those of the last of them.
-    // False when `should_stop`, asked before each layer that several ids pass, said yes: the
-    // decoder must then be restarted.
+    // False when `should_stop`, asked before each layer that several ids pass, said yes: then there
+    // are no logits, and the positions are those of the passes that came to their end.
     [[nodiscard]] bool advance(const std::int64_t* ids, std::int64_t count,
                                const StopQuestion& should_stop);
     // The same, and calls show(index, logits) for each of the ids in order.
@@ -41,7 +48,7 @@ public:
                                        const StopQuestion& should_stop, LogitsObserver show);
     [[nodiscard]] const float* logits() const noexcept { return logits_.data(); }
 
-    // From a restart: the logits of all positions, [count, vocabulary].
+    // Forgets everything, then gives the logits of all positions, [count, vocabulary].
     void all_logits(const std::int64_t* ids, std::int64_t count, float* logits);
     // The same pass, showing every intermediate result.
     void observe(const std::int64_t* ids, std::int64_t count, const ActivationObserver& observer);
@@ -65,7 +72,7 @@ private:
     TokenStep step_;
     PassMemory pass_memory_;
     FloatBuffer logits_;
-    std::int64_t position_ = 0;
+    std::vector<std::int64_t> ids_; // whose keys and values the cache holds
     std::atomic_flag busy_;
 };
 

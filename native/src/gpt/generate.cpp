@@ -1,6 +1,7 @@
 // GPT::generate: the loop from prompt to tokens.
 #include <algorithm>
 #include <chrono>
+#include <span>
 #include <sstream>
 
 #include "kael/error.h"
@@ -71,11 +72,15 @@ private:
 
     // No tokens take no forward pass, unless the prompt itself is asked about.
     FinishReason look_at_prompt() {
-        const bool is_stopped = options_.prompt_logprobs != nullptr && !compute_logits();
-        return is_stopped ? FinishReason::stopped : FinishReason::length;
+        if (options_.prompt_logprobs == nullptr) {
+            return FinishReason::length;
+        }
+        begin();
+        return compute_logits() ? FinishReason::length : FinishReason::stopped;
     }
 
     FinishReason generate() {
+        begin();
         while (true) {
             if (should_stop() || !compute_logits()) {
                 return FinishReason::stopped;
@@ -109,24 +114,33 @@ private:
         return options_.should_stop && (*options_.should_stop)();
     }
 
-    // Logits for the token that follows the history. One position where all before it are cached,
-    // else the whole window: when it has slid, each token stands at another position than before,
-    // and nothing that was computed for it holds any more.
+    // The last of the ids that the model can see at once.
+    [[nodiscard]] std::span<const std::int64_t> window() const {
+        const std::int64_t seen = std::min(std::ssize(history_), config_.max_positions);
+        return std::span(history_).last(static_cast<std::size_t>(seen));
+    }
+
+    // Keeps of what the decoder has seen earlier that with which the prompt begins. Its last id
+    // passes again in any case: logits are not kept.
+    void begin() {
+        const std::int64_t known = decoder_.shared_prefix(window().first(window().size() - 1));
+        decoder_.keep(known);
+        decoder_.reserve(std::ssize(window()) + std::min(options_.max_tokens, kExpectedTokens));
+        result_.cached_tokens = known;
+    }
+
+    // Logits for the token that follows the history. The ids that are new to the decoder pass; or
+    // all of the window, when it has slid: each then stands at another position than before, and
+    // nothing that was computed for it holds any more.
     [[nodiscard]] bool compute_logits() {
-        const auto length = static_cast<std::int64_t>(history_.size());
-        if (options_.use_cache && has_context_ && decoder_.position() == length - 1 &&
-            length <= config_.max_positions) {
-            return decoder_.advance(&history_.back(), 1, options_.should_stop);
+        if (!options_.use_cache || decoder_.position() == config_.max_positions) {
+            decoder_.keep(0);
         }
-        const std::int64_t window = std::min(length, config_.max_positions);
-        const auto left = options_.max_tokens - static_cast<std::int64_t>(result_.tokens.size());
-        decoder_.restart(window + std::min(left, kExpectedTokens));
-        if (!has_context_ && options_.prompt_logprobs != nullptr) {
-            has_context_ = true;
+        if (options_.prompt_logprobs != nullptr && result_.tokens.empty()) {
             return compute_prompt_logprobs();
         }
-        has_context_ = true;
-        return decoder_.advance(history_.data() + (length - window), window, options_.should_stop);
+        const auto ids = window().subspan(static_cast<std::size_t>(decoder_.position()));
+        return decoder_.advance(ids.data(), std::ssize(ids), options_.should_stop);
     }
 
     // The prompt, position by position, with what each says of the next.
@@ -166,7 +180,6 @@ private:
     Sampler sampler_;
     LogprobWriter logprob_writer_;
     std::vector<std::int64_t> history_; // what the model may look at, and more once it slides
-    bool has_context_ = false;
     GenerateResult result_;
     Clock::time_point started_;
     Clock::time_point first_token_;
@@ -192,6 +205,10 @@ GenerateResult GPT::generate(const std::int64_t* ids, std::int64_t count,
                "prompt_logprobs of " << count << " tokens, expected at most the context of "
                                      << config_.max_positions);
     const Decoder::Use use(*decoder_);
+    if (!options.reuse_prefix || !options.use_cache || options.prompt_logprobs != nullptr ||
+        parameters_may_change()) {
+        decoder_->keep(0);
+    }
     return Generation(config_, *decoder_, ids, count, options).run();
 }
 

@@ -45,7 +45,9 @@ std::string_view name(WeightFormat format) noexcept {
     return "float32";
 }
 
-GPT::GPT(const Config& config) : GPT(config, validated_random_weights(config)) {}
+GPT::GPT(const Config& config) : GPT(config, validated_random_weights(config)) {
+    parameters_given_ = false;
+}
 
 GPT::GPT(const Config& config, Weights weights) : config_(config), weights_(std::move(weights)) {
     config_.validate();
@@ -55,7 +57,8 @@ GPT::GPT(const Config& config, Weights weights) : config_(config), weights_(std:
 
 GPT::GPT(const Config& config, Weights weights, std::unique_ptr<const PackedWeights> packed)
     : config_(config), weights_(std::move(weights)), packed_(std::move(packed)),
-      decoder_(std::make_unique<Decoder>(config_, weights_, packed_.get())) {}
+      decoder_(std::make_unique<Decoder>(config_, weights_, packed_.get())),
+      parameters_given_(false) {}
 
 GPT::~GPT() = default;
 GPT::GPT(GPT&&) noexcept = default;
@@ -66,7 +69,9 @@ GPT GPT::assemble(const Config& config, WeightFormat format, const NamedTensors&
     Weights weights = take_weights(config, tensors, origin, config_origin);
     if (format == WeightFormat::float32) {
         widen_weights(config, weights);
-        return {config, std::move(weights)};
+        GPT model(config, std::move(weights));
+        model.parameters_given_ = false;
+        return model;
     }
     auto packed = std::make_unique<const PackedWeights>(config, format, weights);
     return {config, std::move(weights), std::move(packed)};
@@ -107,14 +112,23 @@ void GPT::check_is_float32() const {
 
 NamedTensors GPT::parameters() const {
     check_is_float32();
+    parameters_given_ = true;
     return named_weights(config_, weights_);
+}
+
+// Not every write can be seen: one through a plain pointer, as NumPy's are, leaves no trace.
+bool GPT::parameters_may_change() const {
+    const NamedTensors tensors = named_weights(config_, weights_);
+    return parameters_given_ && std::any_of(tensors.begin(), tensors.end(), [](const auto& entry) {
+               return entry.second.defined() && !entry.second.storage()->is_read_only();
+           });
 }
 
 void GPT::make_parameters_writable() {
     check_is_float32();
     {
         const Decoder::Use use(*decoder_);
-        for (const auto& [name, tensor] : parameters()) {
+        for (const auto& [name, tensor] : named_weights(config_, weights_)) {
             tensor.storage()->make_writable();
         }
     }
@@ -140,7 +154,8 @@ Tensor GPT::logits(const std::int64_t* ids, std::int64_t batch, std::int64_t len
     static_cast<void>(byte_count(shape, DType::float32)); // must fit, and then all below does
     check_ids(config_, ids, batch * length);
     const Decoder::Use use(*decoder_);
-    if (dropout_ > 0 || (packed_ == nullptr && grad_enabled() && needs_gradient(parameters()))) {
+    if (dropout_ > 0 || (packed_ == nullptr && grad_enabled() &&
+                         needs_gradient(named_weights(config_, weights_)))) {
         const Tensor rows = Tensor::from_bytes(ids, batch * length * item_size(DType::int64),
                                                {batch, length}, DType::int64);
         return recorded_logits(config_, weights_, rows,

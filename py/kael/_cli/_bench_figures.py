@@ -192,7 +192,8 @@ class ModelBench:
         return [position % self._config.vocab_size for position in range(length)]
 
     def _request(self, prompt: list[int], max_tokens: int) -> _generation.Request:
-        return _generation.Request(prompt, max_tokens, Sampling(temperature=0.0), seed=0)
+        sampling = Sampling(temperature=0.0)
+        return _generation.Request(prompt, max_tokens, sampling, seed=0, reuse_prefix=False)
 
     def _bandwidth(self) -> float:
         return _machine.measure_read_bandwidth(self._threads, 3)

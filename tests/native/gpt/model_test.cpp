@@ -148,7 +148,8 @@ TEST_F(SameBits, ForAnyNumberOfThreads) {
 std::vector<float> one_by_one(Decoder& decoder, const std::vector<std::int64_t>& ids,
                               std::int64_t vocabulary) {
     std::vector<float> all;
-    decoder.restart(1); // the cache has to grow on the way
+    decoder.keep(0);
+    decoder.reserve(1); // the cache has to grow on the way
     for (const std::int64_t id : ids) {
         EXPECT_TRUE(decoder.advance(&id, 1, std::nullopt));
         all.insert(all.end(), decoder.logits(), decoder.logits() + vocabulary);
@@ -180,7 +181,7 @@ TEST_F(SameBits, HoweverPositionsAreDividedAmongCalls) {
     expected.erase(expected.begin(), expected.end() - config.vocab_size);
     for (std::int64_t first = 1; first < 40; ++first) {
         Decoder decoder(config, weights, nullptr); // whose cache grows at the second call
-        decoder.restart(first);
+        decoder.reserve(first);
         EXPECT_TRUE(decoder.advance(ids.data(), first, std::nullopt));
         EXPECT_TRUE(decoder.advance(ids.data() + first, 40 - first, std::nullopt));
         EXPECT_EQ(std::vector<float>(decoder.logits(), decoder.logits() + config.vocab_size),
@@ -198,7 +199,7 @@ TEST_F(SameBits, OfAPromptThatTakesSeveralPasses) {
     std::vector<float> all(static_cast<std::size_t>(1100 * config.vocab_size));
     decoder.all_logits(ids.data(), 1100, all.data());
     EXPECT_EQ(one_by_one(decoder, ids, config.vocab_size), all);
-    decoder.restart(1100);
+    decoder.keep(0);
     EXPECT_TRUE(decoder.advance(ids.data(), 1100, std::nullopt));
     EXPECT_EQ(std::memcmp(decoder.logits(), all.data() + 1099 * config.vocab_size,
                           static_cast<std::size_t>(config.vocab_size) * sizeof(float)),
