@@ -14,7 +14,7 @@ from .generator import Generator
 from .request import GenerateRequest
 
 # The schema of the counts of tokens, which all answers have alike.
-USAGE = {
+USAGE: dict[str, Any] = {
     "type": "object",
     "required": ["prompt_tokens", "completion_tokens", "total_tokens"],
     "properties": {
@@ -167,7 +167,7 @@ class Answer:
         return "cancelled" if self.finish_reason == "shutdown" else "ok"
 
     @property
-    def usage(self) -> dict[str, int]:
+    def usage(self) -> dict[str, Any]:
         return {
             "prompt_tokens": len(self._prompt),
             "completion_tokens": self.tokens,
@@ -188,7 +188,8 @@ class Answer:
             "seed": bridge.seed,
             "usage": self.usage,
             "timings": {
-                name: None if figure is None else _rounded(figure) for name, figure in timings.items()
+                "cached_tokens": bridge.cached_tokens,
+                **{name: None if figure is None else _rounded(figure) for name, figure in timings.items()},
             },
         }
 

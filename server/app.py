@@ -121,8 +121,14 @@ def load_app(
             f"{model.config.vocab_size - 1}, the model's last",
             kael.ErrorCode.INVALID_FILE,
         )
+    settings = settings or Settings()
     generator = Generator(
-        model, tokenizer, device=device, context=model.config.max_positions, name=_name_of(data)
+        model,
+        tokenizer,
+        device=device,
+        context=model.config.max_positions,
+        name=_name_of(data),
+        reuse_prefix=not settings.no_prefix_cache,
     )
     return create_app(generator, settings)
 

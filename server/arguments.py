@@ -116,6 +116,11 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add(parser: argparse.ArgumentParser, option: Option) -> None:
     """The default stands in the help alone: the command line says None for what it does not have."""
+    if option.is_flag:
+        parser.add_argument(
+            f"--{option.name}", dest=option.attribute, action="store_const", const=True, help=option.help
+        )
+        return
     default = f"{option.default:g}" if isinstance(option.default, float) else option.default
     parser.add_argument(
         f"--{option.name}",

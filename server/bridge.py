@@ -144,6 +144,12 @@ class Bridge(ABC):
         """What the model took for the prompt and the first token, once it has ended and where it says so."""
         return None
 
+    @property
+    def cached_tokens(self) -> int | None:
+        """For how many tokens of the prompt the model had what it computes, once it has ended and where it
+        says so."""
+        return None
+
     def first_token_seconds(self, started: float) -> float | None:
         """From ``started``, a time.monotonic(), to the first token."""
         return self._stamps[0] * _NANOSECONDS - started if self._stamps else None
@@ -251,6 +257,10 @@ class RingBridge(Bridge):
     @property
     def prefill_seconds(self) -> float | None:
         return self._result.prompt_seconds if self._result is not None and self._result.tokens else None
+
+    @property
+    def cached_tokens(self) -> int | None:
+        return None if self._result is None else self._result.cached_tokens
 
     def _on_readable(self) -> None:
         if self._closed:

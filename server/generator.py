@@ -30,20 +30,28 @@ class Generator:
     ``model`` is anything with ``generate(ids, max_tokens, temperature=, top_k=, on_token=)``, and those of
     the other options of :meth:`kael.GPT.generate` that requests use; ``tokenizer`` anything with
     ``encode(text)`` and ``decode(ids) -> bytes``, which several threads may call at once. A
-    :class:`kael.GPT` is run through its native ring instead, and alone gives log probabilities.
+    :class:`kael.GPT` is run through its native ring instead, and alone gives log probabilities; only it can
+    reuse what it computed for a prompt that began alike (``reuse_prefix``).
 
     Who holds ``slot`` releases it: the request's handler until :meth:`start` returns, from then on the worker
     thread, so that no client can keep it.
     """
 
     def __init__(
-        self, model: Any, tokenizer: Any, device: str = "cpu", context: int = 1024, name: str = "kael"
+        self,
+        model: Any,
+        tokenizer: Any,
+        device: str = "cpu",
+        context: int = 1024,
+        name: str = "kael",
+        reuse_prefix: bool = True,
     ) -> None:
         self.model = model
         self.tokenizer = tokenizer
         self.device = device
         self.context = context
         self.name = name  # by which clients of /v1 know the model
+        self.reuse_prefix = reuse_prefix
         self.created = int(time.time())
         self.slot = threading.Lock()
         self.shutting_down = threading.Event()
@@ -167,6 +175,7 @@ class Generator:
         finally:
             # Before the slot: a scrape after the next request was let in must see this one.
             self.metrics.finish_generation(bridge.generated, time.perf_counter() - started)
+            self.metrics.count_cached_tokens(bridge.cached_tokens or 0)
             if bridge.left_at is not None:
                 self.metrics.observe_cancellation(bridge.left_at)
             self.release()
@@ -178,6 +187,8 @@ class Generator:
             options["stop_tokens"] = stop_tokens
         if logprobs is not None:
             options["logprobs"] = logprobs
+        if has_ring(self.model):
+            options["reuse_prefix"] = self.reuse_prefix
         return options
 
     def stop_tokens(self, request: GenerateRequest) -> tuple[int, ...]:

@@ -53,6 +53,11 @@ class Metrics:
         self._prompt_tokens = self._make(
             Counter, "kael_prompt_tokens_total", "Tokens of the prompts that were generated from."
         )
+        self._cached_tokens = self._make(
+            Counter,
+            "kael_cached_prompt_tokens_total",
+            "Tokens of prompts that began as the generation before, for which nothing was computed.",
+        )
         self._first_token = self._make(
             Histogram,
             "kael_time_to_first_token_seconds",
@@ -146,6 +151,10 @@ class Metrics:
 
     def begin_generation(self, prompt_tokens: int) -> None:
         self._prompt_tokens.inc(prompt_tokens)
+
+    def count_cached_tokens(self, tokens: int) -> None:
+        """Of a prompt that has been counted."""
+        self._cached_tokens.inc(tokens)
 
     def finish_generation(self, tokens: int, seconds: float) -> None:
         """A generation has ended after this many tokens, however it ended."""

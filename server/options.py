@@ -94,6 +94,12 @@ def _host_name(text: str) -> str:
     return name
 
 
+def _flag(text: str) -> bool:
+    if text not in ("true", "false"):
+        raise argparse.ArgumentTypeError(f"{text!r} is unknown, expected true or false")
+    return text == "true"
+
+
 def _key(text: str) -> str:
     if not is_key(text):
         raise argparse.ArgumentTypeError(f"the key is not {KEY_RULE}")
@@ -129,6 +135,11 @@ class Option:
     default: Any = None
     many: bool = False  # given again, or as a list, it holds several values, and none without
     secret: bool = False  # never shown
+
+    @property
+    def is_flag(self) -> bool:
+        """Whether it takes no value on the command line, where it stands for true."""
+        return self.read is _flag
 
     @property
     def attribute(self) -> str:
@@ -236,6 +247,14 @@ OPTIONS = (
         "requests that may wait for the model while another generation runs; those beyond are refused",
         _whole_number("number of requests", 0, 1000),
         _DEFAULTS.queue,
+    ),
+    Option(
+        "no-prefix-cache",
+        "",
+        "compute every prompt from its first token on, also where the one before began alike: else the time "
+        "of an answer tells that it did",
+        _flag,
+        _DEFAULTS.no_prefix_cache,
     ),
     Option(
         "log-format",
@@ -361,9 +380,11 @@ def _shown(name: str) -> str:
 def _texts(file: str, option: Option, value: Any) -> list[str]:
     values = value if isinstance(value, list) and option.many else [value]
     for item in values:
-        if isinstance(item, bool) or not isinstance(item, str | int | float):
+        if option.is_flag != isinstance(item, bool) or not isinstance(item, str | int | float):
             expected = "a text or a number" + (", or a list of them" if option.many else "")
-            raise Mistake(f"{_shown(file)}: {option.name}: expected {expected}")
+            raise Mistake(
+                f"{_shown(file)}: {option.name}: expected {'true or false' if option.is_flag else expected}"
+            )
         if option.secret and not isinstance(item, str):  # 1 and 1.0 would be others than they look
             raise Mistake(f"{_shown(file)}: {option.name}: expected a text, in quotes")
-    return [str(item) for item in values]
+    return [str(item).lower() if isinstance(item, bool) else str(item) for item in values]

@@ -19,6 +19,7 @@ class Settings:
     cors_origins: tuple[str, ...] = ()  # whose web pages may ask and read, in small letters
     busy_status: int = 429  # or 503, for balancers that try the next server only then
     queue: int = 0  # requests that may wait for the slot
+    no_prefix_cache: bool = False  # computes every prompt from its first token on
     max_body_bytes: int = MAX_BODY_BYTES
     ping_seconds: float = 15.0  # between two comments of a stream that has nothing to say; 0 for none
     stall_seconds: float = 30.0  # for a client that takes nothing, once its generation has ended

@@ -105,7 +105,16 @@ ANSWER = {
                 },
             },
         },
-        "usage": USAGE,
+        "usage": {
+            **USAGE,
+            "properties": {
+                **USAGE["properties"],
+                "prompt_tokens_details": {
+                    "type": "object",
+                    "properties": {"cached_tokens": {"type": "integer"}},
+                },
+            },
+        },
     },
 }
 
@@ -127,7 +136,7 @@ class CompletionsHandler(OpenAIErrors, GenerationHandler):
         text = "".join(part.text for part in parts)
         tokens = [token for part in parts for token in part.tokens]
         choice = _choice(text, _logprobs(tokens, answer), _finish_reason(answer))
-        return {**self._completion([choice]), "usage": answer.usage}
+        return {**self._completion([choice]), "usage": _usage(answer, bridge)}
 
     def event(self, part: Part, answer: Answer) -> dict[str, Any]:
         return self._chunk([_choice(part.text, _logprobs(part.tokens, answer), None)])
@@ -135,7 +144,7 @@ class CompletionsHandler(OpenAIErrors, GenerationHandler):
     def last_events(self, answer: Answer, bridge: Bridge) -> Iterable[dict[str, Any]]:
         yield self._chunk([_choice("", None, _finish_reason(answer))])
         if self._includes_usage:
-            yield {**self._completion([]), "usage": answer.usage}
+            yield {**self._completion([]), "usage": _usage(answer, bridge)}
 
     def _chunk(self, choices: list[dict[str, Any]]) -> dict[str, Any]:
         chunk = self._completion(choices)
@@ -157,6 +166,12 @@ def _one_prompt(prompt: str | list[Any]) -> str | list[int]:
     if isinstance(prompt, list) and isinstance(prompt[0], (str, list)):
         prompt = prompt[0]
     return prompt if isinstance(prompt, str) else [int(token) for token in prompt]
+
+
+def _usage(answer: Answer, bridge: Bridge) -> dict[str, Any]:
+    cached_tokens = bridge.cached_tokens
+    known = {} if cached_tokens is None else {"prompt_tokens_details": {"cached_tokens": cached_tokens}}
+    return {**answer.usage, **known}
 
 
 def _finish_reason(answer: Answer) -> str:

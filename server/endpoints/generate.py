@@ -28,6 +28,7 @@ ANSWER = {
         "timings": {
             "type": "object",
             "properties": {
+                "cached_tokens": {"type": ["integer", "null"]},
                 "tokenize_seconds": _SECONDS,
                 "prefill_seconds": _SECONDS,
                 "first_token_seconds": _SECONDS,

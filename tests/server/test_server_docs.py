@@ -88,6 +88,7 @@ def test_every_flag_is_described_with_its_default():
     assert set(rows) == {option.name for option in OPTIONS} | {"config", "check", "version"}
     for option in OPTIONS:
         default = f"{option.default:g}" if isinstance(option.default, float) else str(option.default)
+        default = "off" if option.is_flag else default
         assert option.default is None or rows[option.name].strip() == default
 
 

@@ -29,6 +29,7 @@ VALUES = {
     "cors-origin": ("https://Example.org:8080", ("https://example.org:8080",)),
     "busy-status": ("503", 503),
     "queue": ("3", 3),
+    "no-prefix-cache": ("true", True),
     "log-format": ("json", "json"),
     "max-body-bytes": ("100000", 100_000),
     "ping-seconds": ("2.5", 2.5),
@@ -67,9 +68,9 @@ def test_help_lists_every_option_with_its_default(capsys):
         parse(["--help"])
     text = " ".join(capsys.readouterr().out.split())
     for option in OPTIONS:
-        assert f"--{option.name} {option.metavar}" in text
+        assert f"--{option.name} {option.metavar}".rstrip() in text
         default = f"{option.default:g}" if isinstance(option.default, float) else option.default
-        assert default is None or f"(default: {default})" in text
+        assert default is None or option.is_flag or f"(default: {default})" in text
     assert "--config FILE" in text
 
 
@@ -83,18 +84,31 @@ def test_the_defaults_are_those_of_an_embedded_server():
 @pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
 def test_each_option_is_taken_from_flag_environment_and_file_in_this_order(option, tmp_path, monkeypatch):
     text, value = VALUES[option.name]
-    file = write_file(tmp_path, f'{option.name} = "{text}"')
+    file = write_file(tmp_path, f"{option.name} = {text}" if option.is_flag else f'{option.name} = "{text}"')
 
     def read(*arguments):
         options = parse([*arguments, "--config", file])
         return getattr(options, option.attribute), options.sources[option.name]
 
     default = option.default if option.default is not None else text
+    default = str(default).lower() if option.is_flag else default
     monkeypatch.setattr("server.arguments._lacking", lambda options: None)
     assert read() == (value, "file")
     monkeypatch.setenv(option.variable, str(default))
     assert read() == (getattr(parse([]), option.attribute), "environment")
-    assert read(f"--{option.name}", text) == (value, "flag")
+    assert read(f"--{option.name}", *([] if option.is_flag else [text])) == (value, "flag")
+
+
+def test_a_flag_is_true_or_false(tmp_path, monkeypatch, capsys):
+    assert not parse(["--config", write_file(tmp_path, "no-prefix-cache = false")]).no_prefix_cache
+    for text in ("1", '"true"', "[true]"):
+        error = refusal(capsys, 2, "--config", write_file(tmp_path, f"no-prefix-cache = {text}"))
+        assert "no-prefix-cache: expected true or false" in error
+    monkeypatch.setenv("KAEL_SERVE_NO_PREFIX_CACHE", "yes")
+    assert "KAEL_SERVE_NO_PREFIX_CACHE: 'yes' is unknown, expected true or false" in refusal(capsys, 2)
+    assert "port: expected a text or a number" in refusal(
+        capsys, 2, "--config", write_file(tmp_path, "port = true")
+    )
 
 
 def test_an_option_may_hold_several_values(tmp_path, monkeypatch):

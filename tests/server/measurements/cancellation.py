@@ -36,11 +36,12 @@ def run_server(data, threads, pipe):
     from tornado.netutil import bind_sockets
 
     import kael
-    from server import load_app
+    from server import Settings, load_app
     from server.serve import start, stop
 
     kael.set_num_threads(threads)
-    app = load_app(data or kael.default_model_path())
+    # Every prompt is to take its time.
+    app = load_app(data or kael.default_model_path(), settings=Settings(no_prefix_cache=True))
     passed_on = app.generator.on_release
 
     def on_release():
