@@ -1234,6 +1234,9 @@ void Session::fill(kael_generate_options& options) {
     options.has_seed = input_.byte() % 2;
     options.use_cache = input_.rarely(4) ? 0 : 1;
     options.reuse_prefix = input_.rarely(4) ? 0 : 1;
+    options.speculate = input_.rarely(32)  ? integer()
+                        : input_.rarely(2) ? static_cast<std::int64_t>(input_.below(9))
+                                           : 0;
     options.struct_size = input_.rarely(32) ? integer() : options.struct_size;
 }
 

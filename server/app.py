@@ -129,6 +129,7 @@ def load_app(
         context=model.config.max_positions,
         name=_name_of(data),
         reuse_prefix=not settings.no_prefix_cache,
+        speculate=settings.speculate,
     )
     return create_app(generator, settings)
 

@@ -30,8 +30,8 @@ class Generator:
     ``model`` is anything with ``generate(ids, max_tokens, temperature=, top_k=, on_token=)``, and those of
     the other options of :meth:`kael.GPT.generate` that requests use; ``tokenizer`` anything with
     ``encode(text)`` and ``decode(ids) -> bytes``, which several threads may call at once. A
-    :class:`kael.GPT` is run through its native ring instead, and alone gives log probabilities; only it can
-    reuse what it computed for a prompt that began alike (``reuse_prefix``).
+    :class:`kael.GPT` is run through its native ring instead, and alone gives log probabilities; only for it
+    there are ``reuse_prefix`` and ``speculate``, which are those of its ``generate``.
 
     Who holds ``slot`` releases it: the request's handler until :meth:`start` returns, from then on the worker
     thread, so that no client can keep it.
@@ -45,6 +45,7 @@ class Generator:
         context: int = 1024,
         name: str = "kael",
         reuse_prefix: bool = True,
+        speculate: int = 0,
     ) -> None:
         self.model = model
         self.tokenizer = tokenizer
@@ -52,6 +53,7 @@ class Generator:
         self.context = context
         self.name = name  # by which clients of /v1 know the model
         self.reuse_prefix = reuse_prefix
+        self.speculate = speculate
         self.created = int(time.time())
         self.slot = threading.Lock()
         self.shutting_down = threading.Event()
@@ -188,7 +190,7 @@ class Generator:
         if logprobs is not None:
             options["logprobs"] = logprobs
         if has_ring(self.model):
-            options["reuse_prefix"] = self.reuse_prefix
+            options |= {"reuse_prefix": self.reuse_prefix, "speculate": self.speculate}
         return options
 
     def stop_tokens(self, request: GenerateRequest) -> tuple[int, ...]:

@@ -257,6 +257,14 @@ OPTIONS = (
         _DEFAULTS.no_prefix_cache,
     ),
     Option(
+        "speculate",
+        "N",
+        "guess up to N tokens from what followed earlier in the text and try them at once: the same answers, "
+        "sooner where they repeat themselves",
+        _whole_number("number of tokens", 0, 64),
+        _DEFAULTS.speculate,
+    ),
+    Option(
         "log-format",
         "{text,json}",
         "what a line of the log, on standard error, is",

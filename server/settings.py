@@ -20,6 +20,7 @@ class Settings:
     busy_status: int = 429  # or 503, for balancers that try the next server only then
     queue: int = 0  # requests that may wait for the slot
     no_prefix_cache: bool = False  # computes every prompt from its first token on
+    speculate: int = 0  # tokens to guess and try at once, at most
     max_body_bytes: int = MAX_BODY_BYTES
     ping_seconds: float = 15.0  # between two comments of a stream that has nothing to say; 0 for none
     stall_seconds: float = 30.0  # for a client that takes nothing, once its generation has ended

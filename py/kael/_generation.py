@@ -31,6 +31,9 @@ from kael._sampling import Sampling
 # Room for the tokens is reserved before the first; 128 MiB of it at most.
 MAX_TOKENS = 2**24
 
+# Tokens that are guessed at once: what the library allows.
+MAX_GUESSES = 64
+
 # What an exit of the interpreter grants a generation that another thread runs, to end at its next token.
 _EXIT_SECONDS = 10.0
 
@@ -63,6 +66,7 @@ class Generation:
     decode_seconds: float  #: from the first token to the end
     seed: int  #: the one used
     cached_tokens: int = 0  #: of the prompt, for which ``reuse_prefix`` saved the work
+    guessed_tokens: int = 0  #: new ones that ``speculate`` guessed right, and that took no pass
 
 
 Generation.__module__ = "kael"
@@ -81,6 +85,7 @@ class Request:
         logprobs: Logprobs | None = None,
         use_cache: bool = True,
         reuse_prefix: bool = True,
+        speculate: int = 0,
     ) -> None:
         self.ids = _checks.token_ids("ids", ids)
         self.max_tokens = _checks.integer("max_tokens", max_tokens, 0, MAX_TOKENS)
@@ -91,6 +96,7 @@ class Request:
         sampling.write_to(options)
         options.use_cache = _checks.flag("use_cache", use_cache)
         options.reuse_prefix = _checks.flag("reuse_prefix", reuse_prefix)
+        options.speculate = _checks.integer("speculate", speculate, 0, MAX_GUESSES)
         options.has_seed = seed is not None
         if seed is not None:
             options.seed = _checks.integer("seed", seed, 0, _checks.UINT64_MAX)
@@ -346,5 +352,6 @@ def _run(model: Any, request: Request) -> tuple[int, Generation]:
         decode_seconds=result.decode_seconds,
         seed=result.seed,
         cached_tokens=result.cached_tokens,
+        guessed_tokens=result.guessed_tokens,
     )
     return status, generation

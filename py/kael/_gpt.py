@@ -329,6 +329,7 @@ class GPT(NotCopied):
         logprobs: Logprobs | None = None,
         use_cache: bool = True,
         reuse_prefix: bool = True,
+        speculate: int = 0,
     ) -> list[int]:
         """Continues the prompt ``ids`` (at least one id) by at most ``max_tokens`` tokens and returns the new
         ones.
@@ -355,6 +356,10 @@ class GPT(NotCopied):
         kept for :class:`kael.Logprobs` of the prompt; and nothing at all once a parameter that can be written
         was handed out (:meth:`named_parameters`, :meth:`load_state_dict`), since it may have changed.
 
+        ``speculate``, up to 64, is how many tokens may be guessed from what followed earlier where the text
+        was the same as at its end, and tried in one pass: the same tokens to the bit, sooner where the text
+        repeats itself. 0 guesses none.
+
         ``on_token`` is called with each new token, on this thread. It continues with None or anything true,
         stops with anything false, and an exception in it, KeyboardInterrupt too, leaves ``generate``
         unchanged. The interpreter lock (GIL) is free except while ``on_token`` runs.
@@ -379,6 +384,7 @@ class GPT(NotCopied):
             logprobs,
             use_cache,
             reuse_prefix,
+            speculate,
         )
         return self._generate(request, on_token).tokens
 
@@ -401,6 +407,7 @@ class GPT(NotCopied):
         logprobs: Logprobs | None = None,
         use_cache: bool = True,
         reuse_prefix: bool = True,
+        speculate: int = 0,
     ) -> Generation:
         """As :meth:`generate`, with each token going to ``ring``, and no Python at all on this thread until
         the end.
@@ -428,6 +435,7 @@ class GPT(NotCopied):
             logprobs,
             use_cache,
             reuse_prefix,
+            speculate,
         )
         if ring.max_tokens < request.max_tokens:
             raise Error(f"the ring has room for {ring.max_tokens} tokens, max_tokens is {request.max_tokens}")

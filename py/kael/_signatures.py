@@ -199,6 +199,7 @@ class GenerateOptions(Structure):
         ("has_seed", c_uint8),
         ("use_cache", c_uint8),
         ("reuse_prefix", c_uint8),
+        ("speculate", c_int64),
     ]
 
 
@@ -213,6 +214,7 @@ class GenerateResult(Structure):
         ("seed", c_uint64),
         ("finish_reason", c_int32),
         ("cached_tokens", c_int64),
+        ("guessed_tokens", c_int64),
     ]
 
 

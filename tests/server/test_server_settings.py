@@ -30,6 +30,7 @@ VALUES = {
     "busy-status": ("503", 503),
     "queue": ("3", 3),
     "no-prefix-cache": ("true", True),
+    "speculate": ("8", 8),
     "log-format": ("json", "json"),
     "max-body-bytes": ("100000", 100_000),
     "ping-seconds": ("2.5", 2.5),

@@ -130,6 +130,10 @@ struct GenerateOptions : SamplingOptions {
     // prompt_logprobs, which ask about every position, and never once somebody has a parameter that
     // can be written: then they may have changed in between.
     bool reuse_prefix = true;
+    // At most so many tokens (0 to 64) are guessed from what followed earlier where the text was
+    // the same as at its end, and tried in one pass. The answer is the same to the bit; it comes
+    // sooner where the text repeats itself. 0: none.
+    std::int64_t speculate = 0;
     // Called with each new token. May be empty. An exception passes through generate unchanged.
     std::optional<FunctionRef<TokenAnswer(std::int64_t)>> on_token;
     // Asked between the layers of a prompt and between tokens. May be empty. Must not throw.
@@ -149,7 +153,8 @@ struct GenerateResult {
     double prompt_seconds = 0; // to the first token
     double decode_seconds = 0; // from the first token to the end
     std::uint64_t seed = 0;
-    std::int64_t cached_tokens = 0; // of the prompt, for which reuse_prefix saved the work
+    std::int64_t cached_tokens = 0;  // of the prompt, for which reuse_prefix saved the work
+    std::int64_t guessed_tokens = 0; // new ones that were guessed right, and took no pass
 };
 
 class Decoder;

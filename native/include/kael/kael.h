@@ -659,9 +659,12 @@ typedef struct kael_generate_options {
                              call before did (its prompt and its new tokens) keep what was computed
                              for them: the same bits, sooner. Never for prompt_logprobs, and never
                              once somebody has a parameter that can be written */
+    int64_t speculate;    /* at most so many tokens, 0 (none) to 64, are guessed from what followed
+                             earlier where the text was the same as at its end, and tried in one
+                             pass: the same bits, sooner where the text repeats itself */
 } kael_generate_options;
 
-/* 64 tokens, temperature 1, no filter, bias or penalty, cache on, prefixes reused. Sets
+/* 64 tokens, temperature 1, no filter, bias or penalty, cache on, prefixes reused, no guesses. Sets
  * struct_size. */
 KAEL_API void kael_generate_options_default(kael_generate_options* options);
 
@@ -680,7 +683,8 @@ typedef struct kael_generate_result {
     double decode_seconds; /* from the first token to the end */
     uint64_t seed;         /* the one used */
     kael_finish_reason finish_reason;
-    int64_t cached_tokens; /* of the prompt, for which reuse_prefix saved the work */
+    int64_t cached_tokens;  /* of the prompt, for which reuse_prefix saved the work */
+    int64_t guessed_tokens; /* new ones that were guessed right (speculate), and took no pass */
 } kael_generate_result;
 
 /*

@@ -22,7 +22,7 @@ namespace {
 
 // sizeof each struct in the first header of this version of the interface.
 constexpr std::size_t kSmallestConfig = sizeof(kael_gpt_config);
-constexpr std::size_t kSmallestOptions = sizeof(kael_generate_options);
+constexpr std::size_t kSmallestOptions = offsetof(kael_generate_options, speculate);
 constexpr std::size_t kSmallestResult = offsetof(kael_generate_result, cached_tokens);
 
 kael_gpt_config to_c(const kael::gpt::Config& config) {
@@ -72,6 +72,7 @@ kael_generate_options default_options() {
     options.min_p = defaults.min_p;
     options.use_cache = defaults.use_cache ? 1 : 0;
     options.reuse_prefix = defaults.reuse_prefix ? 1 : 0;
+    options.speculate = defaults.speculate;
     return options;
 }
 
@@ -112,6 +113,7 @@ kael::gpt::GenerateOptions from_c(const kael_generate_options& options) {
     result.top_logprobs = options.top_logprobs;
     result.use_cache = options.use_cache != 0;
     result.reuse_prefix = options.reuse_prefix != 0;
+    result.speculate = options.speculate;
     return result;
 }
 
@@ -154,6 +156,7 @@ void generate(GPT& model, const int64_t* ids, int64_t count, const kael_generate
     result.decode_seconds = generated.decode_seconds;
     result.seed = generated.seed;
     result.cached_tokens = generated.cached_tokens;
+    result.guessed_tokens = generated.guessed_tokens;
     result.finish_reason = static_cast<kael_finish_reason>(generated.finish_reason);
 }
 

@@ -88,13 +88,12 @@ bool Decoder::advance_showing(const std::int64_t* ids, std::int64_t count,
 }
 
 void Decoder::all_logits(const std::int64_t* ids, std::int64_t count, float* logits) {
-    keep(0);
-    reserve(count);
+    reserve(position() + count);
     const std::int64_t rows = rows_of_pass(count);
     PromptPass pass(model_, cache_, rows, pass_memory_);
     for (std::int64_t done = 0; done < count; done += rows) {
         const std::int64_t now = std::min(rows, count - done);
-        static_cast<void>(pass.run(ids + done, now, done, PassLogits::all,
+        static_cast<void>(pass.run(ids + done, now, position(), PassLogits::all,
                                    logits + done * model_.vocabulary, std::nullopt));
         ids_.insert(ids_.end(), ids + done, ids + done + now);
     }

@@ -47,10 +47,14 @@ public:
     [[nodiscard]] bool advance_showing(const std::int64_t* ids, std::int64_t count,
                                        const StopQuestion& should_stop, LogitsObserver show);
     [[nodiscard]] const float* logits() const noexcept { return logits_.data(); }
-
-    // Forgets everything, then gives the logits of all positions, [count, vocabulary].
+    // The same, but the logits of each of the ids go to `logits`, [count, vocabulary].
     void all_logits(const std::int64_t* ids, std::int64_t count, float* logits);
-    // The same pass, showing every intermediate result.
+
+    [[nodiscard]] std::int64_t id_at(std::int64_t position) const {
+        return ids_[static_cast<std::size_t>(position)];
+    }
+
+    // Forgets everything, then runs one pass that shows every intermediate result.
     void observe(const std::int64_t* ids, std::int64_t count, const ActivationObserver& observer);
 
     // The right to use the decoder; a second call at the same time, also one from within on_token,

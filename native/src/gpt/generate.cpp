@@ -11,6 +11,7 @@
 #include "gpt/logit_adjustments.h"
 #include "gpt/logprobs.h"
 #include "gpt/prompt.h"
+#include "gpt/prompt_lookup.h"
 #include "gpt/sampler.h"
 
 namespace kael::gpt {
@@ -21,6 +22,9 @@ namespace {
 constexpr std::int64_t kExpectedTokens = 128;
 // Tokens that the lists of ids get room for at once.
 constexpr std::int64_t kReservedTokens = 65536;
+
+// More would need memory for logits that a caller has not thought of.
+constexpr std::int64_t kMostGuesses = 64;
 
 // More would make rows whose size a caller has not thought of.
 constexpr std::int64_t kMostTopLogprobs = 1'000'000;
@@ -36,7 +40,8 @@ public:
     Generation(const Config& config, Decoder& decoder, const std::int64_t* ids, std::int64_t count,
                const GenerateOptions& options)
         : config_(config), decoder_(decoder), options_(options),
-          seed_(options.seed ? *options.seed : draw_seed()), stream_(seed_), adjustments_(options) {
+          seed_(options.seed ? *options.seed : draw_seed()), stream_(seed_), adjustments_(options),
+          lookup_(options.use_cache ? options.speculate : 0) {
         adjustments_.add_prompt({ids, static_cast<std::size_t>(count)}, config.vocab_size);
         // Earlier ids are never looked at: the window slides past them.
         const std::int64_t seen = std::min(count, config.max_positions);
@@ -60,7 +65,7 @@ public:
 private:
     std::int64_t pick() {
         try {
-            return sampler_.pick(adjustments_.apply(decoder_.logits(), config_.vocab_size),
+            return sampler_.pick(adjustments_.apply(logits_, config_.vocab_size),
                                  config_.vocab_size, options_, stream_.next_uniform());
         } catch (const Error& failure) {
             std::ostringstream message;
@@ -90,8 +95,7 @@ private:
                 first_token_ = Clock::now();
             }
             if (options_.logprobs != nullptr) {
-                write_logprobs(decoder_.logits(), token, options_.logprobs,
-                               std::ssize(result_.tokens));
+                write_logprobs(logits_, token, options_.logprobs, std::ssize(result_.tokens));
             }
             history_.push_back(token);
             adjustments_.add_generated(token, config_.vocab_size);
@@ -133,6 +137,10 @@ private:
     // all of the window, when it has slid: each then stands at another position than before, and
     // nothing that was computed for it holds any more.
     [[nodiscard]] bool compute_logits() {
+        if (was_guessed()) {
+            return true;
+        }
+        logits_ = decoder_.logits();
         if (!options_.use_cache || decoder_.position() == config_.max_positions) {
             decoder_.keep(0);
         }
@@ -140,7 +148,47 @@ private:
             return compute_prompt_logprobs();
         }
         const auto ids = window().subspan(static_cast<std::size_t>(decoder_.position()));
+        if (ids.size() == 1 && try_guesses()) {
+            return true;
+        }
         return decoder_.advance(ids.data(), std::ssize(ids), options_.should_stop);
+    }
+
+    // One pass over the last token and what may follow it. Its logits for each are those that the
+    // token alone would give, and the next ones are there already where a guess is right. Not
+    // stopped by should_stop: it takes little longer than one token.
+    [[nodiscard]] bool try_guesses() {
+        const auto text = window();
+        // The token after the last guess comes with it.
+        const std::int64_t room = std::min(options_.max_tokens - std::ssize(result_.tokens) - 1,
+                                           config_.max_positions - std::ssize(text));
+        const auto guess = lookup_.guess(text, room);
+        if (guess.empty()) {
+            return false;
+        }
+        tried_.assign(1, text.back());
+        tried_.insert(tried_.end(), guess.begin(), guess.end());
+        guess_logits_.reserve((1 + options_.speculate) * config_.vocab_size);
+        first_tried_ = decoder_.position();
+        decoder_.all_logits(tried_.data(), std::ssize(tried_), guess_logits_.data());
+        logits_ = guess_logits_.data();
+        return true;
+    }
+
+    // Whether the decoder has come as far as the history by a guess that was right. What it has of
+    // a wrong one is forgotten.
+    [[nodiscard]] bool was_guessed() {
+        const std::int64_t last = std::ssize(history_) - 1;
+        if (last >= decoder_.position()) {
+            return false;
+        }
+        if (decoder_.id_at(last) != history_.back()) {
+            decoder_.keep(last);
+            return false;
+        }
+        logits_ = guess_logits_.data() + (last - first_tried_) * config_.vocab_size;
+        ++result_.guessed_tokens;
+        return true;
     }
 
     // The prompt, position by position, with what each says of the next.
@@ -179,6 +227,11 @@ private:
     LogitAdjustments adjustments_;
     Sampler sampler_;
     LogprobWriter logprob_writer_;
+    PromptLookup lookup_;
+    std::vector<std::int64_t> tried_; // ids of the last pass over guesses
+    std::int64_t first_tried_ = 0;    // the position of the first of them
+    FloatBuffer guess_logits_;
+    const float* logits_ = nullptr;     // for the token that follows the history
     std::vector<std::int64_t> history_; // what the model may look at, and more once it slides
     GenerateResult result_;
     Clock::time_point started_;
@@ -197,6 +250,8 @@ GenerateResult GPT::generate(const std::int64_t* ids, std::int64_t count,
     }
     KAEL_CHECK(options.max_tokens >= 0,
                "max_tokens is " << options.max_tokens << ", expected 0 or more");
+    KAEL_CHECK(options.speculate >= 0 && options.speculate <= kMostGuesses,
+               "speculate is " << options.speculate << ", expected 0 to " << kMostGuesses);
     check_sampling(options, config_.vocab_size);
     KAEL_CHECK(options.top_logprobs >= 0 && options.top_logprobs <= kMostTopLogprobs,
                "top_logprobs is " << options.top_logprobs << ", expected 0 to "

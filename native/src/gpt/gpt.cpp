@@ -163,6 +163,7 @@ Tensor GPT::logits(const std::int64_t* ids, std::int64_t batch, std::int64_t len
     }
     Tensor logits = Tensor::empty(shape, DType::float32);
     for (std::int64_t row = 0; row < batch; ++row) {
+        decoder_->keep(0);
         decoder_->all_logits(ids + row * length, length,
                              logits.mutable_data<float>() + row * length * config_.vocab_size);
     }

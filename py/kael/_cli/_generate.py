@@ -100,6 +100,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _arguments.add_dtype(parser)
     _arguments.add_threads(parser)
     parser.add_argument(
+        "--speculate",
+        metavar="N",
+        type=_arguments.whole_number(0, _generation.MAX_GUESSES),
+        default=0,
+        help="guess up to N tokens from what followed earlier in the text and try them at once: the same "
+        "text, sooner where it repeats itself (default: 0)",
+    )
+    parser.add_argument(
         "--stats", action="store_true", help="speeds on standard error, also where that is no terminal"
     )
 
@@ -128,6 +136,7 @@ def run(options: argparse.Namespace) -> int:
         ),
         options.seed if options.seed is not None else secrets.randbits(64),
         stop_tokens=_stop_tokens(options, tokenizer, folder),
+        speculate=options.speculate,
     )
     printer = _Printer(kael.TextStream(tokenizer, options.stop))
     try:
@@ -196,5 +205,7 @@ def _summary(prompt_tokens: int, generation: kael.Generation, reason: str) -> st
         parts.append(f"first after {generation.prompt_seconds * 1000:.0f} ms ({prompt_tokens} of prompt)")
     if count > 1 and generation.decode_seconds > 0:
         parts.append(f"then {(count - 1) / generation.decode_seconds:.0f} a second")
+    if generation.guessed_tokens:
+        parts.append(f"{generation.guessed_tokens} of them guessed")
     parts.append(f"seed {generation.seed}")
     return "; ".join(parts)

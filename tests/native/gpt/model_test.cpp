@@ -166,6 +166,7 @@ TEST_F(SameBits, OneByOneAndAllAtOnce) {
         for (const int threads : {1, 2, 3}) {
             set_num_threads(threads);
             std::vector<float> at_once(static_cast<std::size_t>(count * config.vocab_size));
+            decoder.keep(0);
             decoder.all_logits(ids.data(), count, at_once.data());
             EXPECT_EQ(one_by_one(decoder, ids, config.vocab_size), at_once);
         }
