@@ -11,6 +11,7 @@
 #include "kael/gpt.h"
 #include "kael/idx.h"
 #include "kael/operators.h"
+#include "kael/random.h"
 #include "kael/safetensors.h"
 #include "kael/tokenizer.h"
 
@@ -162,6 +163,38 @@ TEST_F(Faults, OfGenerating) {
         options.seed = 1;
         const std::int64_t ids[] = {1, 2, 3};
         return Digest().add(model.generate(ids, 3, options).tokens).value();
+    });
+}
+
+// The keys and values of the first prompt, which is no part of the second, are given up before
+// there is memory for those of the second.
+TEST_F(Faults, OfALongerPromptThanTheOneBefore) {
+    kael::gpt::Config config;
+    config.vocab_size = 20;
+    config.max_positions = 64;
+    config.layers = 1;
+    config.heads = 2;
+    config.dimension = 8;
+    const std::vector<std::int64_t> shorter = {3};
+    const std::vector<std::int64_t> longer(50, 1);
+    kael::gpt::GenerateOptions options;
+    options.max_tokens = 2;
+    options.seed = 1;
+    expect_clean(kMemory, [&] {
+        kael::manual_seed(1);
+        kael::gpt::GPT model(config);
+        const auto next = [&](const std::vector<std::int64_t>& prompt) {
+            return model.generate(prompt.data(), std::ssize(prompt), options).tokens;
+        };
+        Digest digest;
+        digest.add(next(shorter));
+        try {
+            digest.add(next(longer));
+        } catch (...) {
+            static_cast<void>(next(shorter)); // the model is as good as before
+            throw;
+        }
+        return digest.value();
     });
 }
 

@@ -28,11 +28,12 @@ void KeyValueCache::reserve(std::int64_t positions, std::int64_t used) {
     if (positions <= capacity_) {
         return;
     }
-    if (used == 0) {
-        memory_ = FloatBuffer(); // never both at once
-    }
     const std::int64_t wanted =
         std::min(std::max(round_up_to_block(positions), 2 * capacity_), most_);
+    if (used == 0) {
+        memory_ = FloatBuffer(); // never both at once
+        capacity_ = 0;           // also where there is no memory for more
+    }
     KeyValueCache grown(*this, wanted);
     for (std::int64_t layer = 0; used > 0 && layer < layers_; ++layer) {
         for (std::int64_t head = 0; head < heads_; ++head) {

@@ -274,13 +274,15 @@ double TokenStep::run_alone(std::int64_t id, std::int64_t position, const KeyVal
 
 void TokenStep::reserve(int members, std::int64_t capacity) {
     if (members > members_ || capacity > capacity_) {
-        members_ = std::max(members, members_);
+        const int needed = std::max(members, members_);
         capacity_ = std::max(capacity, capacity_);
         const std::int64_t each = 2 * FloatParts::padded(model_.width) +
                                   FloatParts::padded(3 * model_.width) +
                                   FloatParts::padded(capacity_) + prepared_floats_;
-        own_memory_.reserve(members_ * each);
-        busy_seconds_.resize(static_cast<std::size_t>(members_));
+        members_ = 0; // unless there is memory
+        own_memory_.reserve(needed * each);
+        busy_seconds_.resize(static_cast<std::size_t>(needed));
+        members_ = needed;
     }
 }
 
