@@ -668,6 +668,25 @@ def test_bench_says_how_well_each_dtype_predicts_a_text(checkpoint, tmp_path):
     assert 0.9 < near["agreement"] <= 1
 
 
+def test_bench_says_what_guesses_gain_and_cost(checkpoint, terminal):
+    arguments = ("--depths", "8", "--prompts", "8", "--repeats", 1, "--dtypes", "float32,int8")
+    report = json.loads(run("bench", "--data", checkpoint, *arguments, "--speculate", 4, "--json"))
+    assert [(row["dtype"], row["text"], row["guesses"]) for row in report["speculation"]] == [
+        ("float32", "in circles", 4),
+        ("float32", "drawn at temperature 1", 4),
+        ("int8", "in circles", 4),
+        ("int8", "drawn at temperature 1", 4),
+    ]
+    assert all(row["speed_ratio"] > 0 for row in report["speculation"])
+    assert report["speculation"][0]["guessed_share"] > 0.4  # 2 of 3 circles of 16 tokens can be known
+    assert report["speculation"][1]["guessed_share"] < 0.2
+    controller, written = terminal
+    process = start("bench", "--data", checkpoint, *arguments, "--speculate", 4, stdout=written)
+    os.close(written)
+    assert "int8 with 4 guesses: " in shown_on(controller)
+    assert process.wait(60) == 0
+
+
 def shown_on(controller, until=b""):
     """What a terminal shows, to its end or until a word appears."""
     shown = b""

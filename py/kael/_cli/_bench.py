@@ -13,10 +13,11 @@ import sys
 from typing import Any
 
 import kael
-from kael import _early, _machine
+from kael import _early, _generation, _machine
 from kael._cli import _arguments
 from kael._cli._bench_figures import ModelBench
 from kael._cli._bench_quality import measure_quality
+from kael._cli._bench_speculation import measure_speculation, show_speculation
 from kael._cli._bench_table import read_report, show
 from kael._cli._progress_line import Progress
 
@@ -65,6 +66,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="also say how well each dtype predicts this text, which the model has not seen",
     )
     parser.add_argument(
+        "--speculate",
+        metavar="N",
+        type=_arguments.whole_number(0, _generation.MAX_GUESSES),
+        default=0,
+        help="also say what guessing up to N tokens at once gains and costs (default: 0, which says nothing)",
+    )
+    parser.add_argument(
         "--compare",
         metavar="FILE",
         type=_arguments.path,
@@ -98,10 +106,16 @@ def run(options: argparse.Namespace) -> int:
             if options.text is not None:
                 kael.set_num_threads(max(threads))
                 report["quality"] = measure_quality(folder, options.dtypes, options.text, progress)
+            if options.speculate:
+                kael.set_num_threads(max(threads))
+                report["speculation"] = measure_speculation(
+                    folder, options.dtypes, options.speculate, options.repeats, progress
+                )
     finally:
         progress.clear()
     if options.json or not sys.stdout.isatty():
         print(json.dumps(report))
     else:
         show(report, earlier)
+        show_speculation(report.get("speculation", []))
     return 0

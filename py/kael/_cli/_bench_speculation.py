@@ -1,74 +1,72 @@
-"""What guessing tokens from the text (``speculate``) gains and costs, for ``bench``."""
+"""What guessing tokens from the text (``speculate``) gains and costs."""
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import kael
 from kael import _generation
+from kael._cli._progress_line import Progress
 from kael._sampling import Sampling
 
 # Tokens of a sample: enough to get over the first guesses, which are short.
-TOKENS = 128
+_TOKENS = 128
 
-# Circles of so many tokens: longer than what must agree for a guess, shorter than the sample by far.
+# Circles of so many tokens: more than must be alike for a guess, far fewer than a sample has.
 _CIRCLE = 16
 
 
 def measure_speculation(
-    model: kael.GPT, guesses: int, repeats: int, show: Callable[[str], None]
+    folder: Path, dtypes: Sequence[str], guesses: int, repeats: int, progress: Progress
 ) -> list[dict[str, Any]]:
     """The speed of decoding with guesses over that without, each pair measured in the same moments of the
-    machine: of a text that goes in circles, where every guess is right, and of one that is drawn from all
-    tokens and repeats itself little.
+    machine: of a text that goes in circles, and of one that is drawn from all tokens and repeats itself
+    little.
     """
-    texts = {
-        "in circles": _circles(model.config.vocab_size),
-        "drawn at temperature 1": Sampling(temperature=1.0),
-    }
-    prompt = [
-        position % model.config.vocab_size for position in range(min(32, model.config.max_positions // 4))
-    ]
     rows = []
-    for text, sampling in texts.items():
-        ratios, guessed = [], 0
-        for sample in range(repeats):
-            show(f"text {text}, {guesses} guesses: sample {sample + 1} of {repeats}")
-            plain, tried = (
-                model._generate(
-                    _generation.Request(
-                        prompt, _tokens(model, prompt), sampling, sample, speculate=count, reuse_prefix=False
-                    )
-                )
-                for count in (0, guesses)
-            )
-            ratios.append(plain.decode_seconds / tried.decode_seconds)
-            guessed += tried.guessed_tokens
-        rows.append(
-            {
-                "text": text,
-                "guesses": guesses,
-                "speed_ratio": statistics.median(ratios),
-                "guessed_share": guessed / (repeats * _tokens(model, prompt)),
+    for dtype in dtypes:
+        with kael.GPT.from_pretrained(folder, dtype=dtype) as model:
+            texts = {
+                "in circles": _circles(model.config.vocab_size),
+                "drawn at temperature 1": Sampling(temperature=1.0),
             }
-        )
+            for text, sampling in texts.items():
+                pairs = []
+                for sample in range(repeats):
+                    progress.show(f"{dtype}, text {text}: sample {sample + 1} of {repeats}")
+                    pairs.append([_generate(model, sampling, sample, count) for count in (0, guesses)])
+                tokens = sum(len(tried.tokens) for _, tried in pairs)
+                rows.append(
+                    {
+                        "dtype": dtype,
+                        "text": text,
+                        "guesses": guesses,
+                        "speed_ratio": statistics.median(
+                            plain.decode_seconds / tried.decode_seconds for plain, tried in pairs
+                        ),
+                        "guessed_share": sum(tried.guessed_tokens for _, tried in pairs) / tokens,
+                    }
+                )
     return rows
 
 
-def _tokens(model: kael.GPT, prompt: list[int]) -> int:
-    return min(TOKENS, model.config.max_positions - len(prompt))
+def _generate(model: kael.GPT, sampling: Sampling, seed: int, guesses: int) -> kael.Generation:
+    positions, vocab_size = model.config.max_positions, model.config.vocab_size
+    prompt = [position % vocab_size for position in range(min(32, positions // 4))]
+    tokens = min(_TOKENS, positions - len(prompt))
+    return model._generate(_generation.Request(prompt, tokens, sampling, seed, speculate=guesses))
 
 
 def _circles(vocab_size: int) -> Sampling:
-    """Makes any model write the same tokens in the same order again and again: each comes when those of a
-    higher bias have come once more.
+    """Makes any model write the same tokens in the same order again and again: each comes when all those of
+    a higher bias have come once more.
     """
-    count = min(_CIRCLE, vocab_size)
     return Sampling(
         temperature=0.0,
-        logit_bias={token: 1e7 + 1e4 * token for token in range(count)},
+        logit_bias={token: 1e7 + 1e4 * token for token in range(min(_CIRCLE, vocab_size))},
         frequency_penalty=1e6,
     )
 
@@ -76,6 +74,6 @@ def _circles(vocab_size: int) -> Sampling:
 def show_speculation(rows: list[dict[str, Any]]) -> None:
     for row in rows:
         print(
-            f"  {row['guesses']} guesses     x{row['speed_ratio']:7.2f}   of a text {row['text']}, "
-            f"{row['guessed_share']:.0%} of it guessed"
+            f"{row['dtype']:>8} with {row['guesses']} guesses: {row['speed_ratio']:.2f} x the speed on a "
+            f"text {row['text']}, {row['guessed_share']:.0%} of it guessed"
         )
