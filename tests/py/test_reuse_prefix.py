@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kael
-from kael import _generation
+from kael import _generation, _signatures
 from kael._sampling import Sampling
 
 POSITIONS = 48
@@ -134,6 +134,18 @@ def test_the_number_of_threads_may_change_in_between(warm, cold, prompts):
         assert ask(warm, second)[1] == ask(cold, second, reuse_prefix=False)[1]
     finally:
         kael.set_num_threads(before)
+
+
+@pytest.mark.parametrize("dtype", _signatures.WEIGHT_FORMATS)
+def test_every_dtype_gives_the_same_bits_whatever_was_kept_or_guessed(folder, dtype):
+    warm, cold = (kael.GPT.from_pretrained(folder, dtype=dtype) for _ in range(2))
+    for length in (5, 1, 17, 9, 30):
+        prompt = [token % 3 for token in range(length)]
+        expected = ask(cold, prompt, 20, use_cache=False)
+        kept = ask(warm, prompt, 20, speculate=8)
+        assert kept[0].tokens == expected[0].tokens
+        assert kept[1] == expected[1]
+    assert kept[0].cached_tokens >= 9
 
 
 def test_the_tokens_of_the_public_call_are_the_same(warm, cold):
