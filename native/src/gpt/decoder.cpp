@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kael/error.h"
+#include "kael/threads.h"
 
 namespace kael::gpt {
 
@@ -11,6 +12,10 @@ namespace {
 // Positions that pass through together: enough that reading the weights costs little beside
 // multiplying with them, few enough that working memory stays small beside the weights.
 constexpr std::int64_t kMostRows = 512;
+
+// So many take about as long as one token: reading the weights is most of it, and threads wait for
+// each other as often.
+constexpr std::int64_t kFewRows = 16;
 
 // Positions whose logits are in memory at once where all are shown: 13 MB of GPT-2's.
 constexpr std::int64_t kShownRows = 64;
@@ -41,6 +46,10 @@ void Decoder::keep(std::int64_t count) {
     ids_.resize(static_cast<std::size_t>(std::min(count, position())));
 }
 
+int Decoder::threads_for(std::int64_t rows) const {
+    return rows <= kFewRows && step_.is_alone() ? 1 : get_num_threads();
+}
+
 void Decoder::reserve(std::int64_t positions) {
     cache_.reserve(std::min(positions, model_.positions), position());
 }
@@ -54,7 +63,7 @@ bool Decoder::advance(const std::int64_t* ids, std::int64_t count,
         return true;
     }
     const std::int64_t rows = rows_of_pass(count);
-    PromptPass pass(model_, cache_, rows, pass_memory_);
+    PromptPass pass(model_, cache_, rows, pass_memory_, threads_for(rows));
     for (std::int64_t done = 0; done < count; done += rows) {
         const std::int64_t now = std::min(rows, count - done);
         const PassLogits wanted = done + now == count ? PassLogits::last : PassLogits::none;
@@ -70,7 +79,7 @@ bool Decoder::advance_showing(const std::int64_t* ids, std::int64_t count,
                               const StopQuestion& should_stop, LogitsObserver show) {
     reserve(position() + count);
     const std::int64_t rows = std::min(kShownRows, count);
-    PromptPass pass(model_, cache_, rows, pass_memory_);
+    PromptPass pass(model_, cache_, rows, pass_memory_, threads_for(rows));
     const FloatBuffer shown(rows * model_.vocabulary);
     for (std::int64_t done = 0; done < count; done += rows) {
         const std::int64_t now = std::min(rows, count - done);
@@ -90,7 +99,7 @@ bool Decoder::advance_showing(const std::int64_t* ids, std::int64_t count,
 void Decoder::all_logits(const std::int64_t* ids, std::int64_t count, float* logits) {
     reserve(position() + count);
     const std::int64_t rows = rows_of_pass(count);
-    PromptPass pass(model_, cache_, rows, pass_memory_);
+    PromptPass pass(model_, cache_, rows, pass_memory_, threads_for(rows));
     for (std::int64_t done = 0; done < count; done += rows) {
         const std::int64_t now = std::min(rows, count - done);
         static_cast<void>(pass.run(ids + done, now, position(), PassLogits::all,
@@ -103,7 +112,7 @@ void Decoder::observe(const std::int64_t* ids, std::int64_t count,
                       const ActivationObserver& observer) {
     keep(0);
     reserve(count);
-    PromptPass pass(model_, cache_, count, pass_memory_);
+    PromptPass pass(model_, cache_, count, pass_memory_, get_num_threads());
     pass.observe(observer);
     const FloatBuffer logits(count * model_.vocabulary);
     static_cast<void>(pass.run(ids, count, 0, PassLogits::all, logits.data(), std::nullopt));

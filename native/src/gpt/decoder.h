@@ -71,6 +71,8 @@ public:
     };
 
 private:
+    [[nodiscard]] int threads_for(std::int64_t rows) const;
+
     ModelView model_;
     KeyValueCache cache_;
     TokenStep step_;

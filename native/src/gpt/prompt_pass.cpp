@@ -22,7 +22,7 @@ constexpr std::int64_t kProductsForTeam = std::int64_t{1} << 23;
 } // namespace
 
 PromptPass::PromptPass(const ModelView& model, const KeyValueCache& cache, std::int64_t rows,
-                       PassMemory& memory)
+                       PassMemory& memory, int threads)
     : model_(model), kernels_(model.kernels), cache_(cache) {
     const std::int64_t wide = std::max(3 * model.width, model.inner);
     const std::int64_t prepared =
@@ -42,7 +42,7 @@ PromptPass::PromptPass(const ModelView& model, const KeyValueCache& cache, std::
     scratch_each_ = FloatParts::padded(
         std::max({kernels_.matmul_scratch(model.width), kernels_.matmul_scratch(model.inner),
                   kernels_.attention_scratch(cache.capacity())}));
-    scratch_count_ = get_num_threads();
+    scratch_count_ = threads;
     memory.scratch.reserve(scratch_each_ * scratch_count_);
     scratch_ = memory.scratch.data();
 }
@@ -51,7 +51,7 @@ PromptPass::PromptPass(const ModelView& model, const KeyValueCache& cache, std::
 // whoever is free takes the next one.
 template <typename Body>
 void PromptPass::for_each_unit(std::int64_t units, Body body) {
-    if (count_ * model_.weights_read() < kProductsForTeam) {
+    if (scratch_count_ == 1 || count_ * model_.weights_read() < kProductsForTeam) {
         for (std::int64_t unit = 0; unit < units; ++unit) {
             body(unit, scratch_);
         }

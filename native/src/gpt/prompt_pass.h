@@ -32,9 +32,10 @@ struct PassMemory {
 
 class PromptPass {
 public:
-    // For passes of at most `rows` positions, one PromptPass at a time in `memory`.
+    // For passes of at most `rows` positions on at most `threads`, one PromptPass at a time in
+    // `memory`.
     PromptPass(const ModelView& model, const KeyValueCache& cache, std::int64_t rows,
-               PassMemory& memory);
+               PassMemory& memory, int threads);
 
     // Shows intermediate results from now on.
     void observe(const ActivationObserver& observer) { observer_ = observer; }

@@ -30,6 +30,9 @@ public:
     // a longer cache than before.
     void run(std::int64_t id, std::int64_t position, const KeyValueCache& cache, float* logits);
 
+    // Whether one thread is faster at the moment, since other processes have the processors.
+    [[nodiscard]] bool is_alone() const noexcept { return watch_.is_alone(); }
+
 private:
     // What the threads share, as the halves of products or whole.
     struct Shared {
