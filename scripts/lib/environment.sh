@@ -126,8 +126,11 @@ has_package() {
     libgtest-dev) includes gtest/gtest.h ;;
     libgmock-dev) includes gmock/gmock.h ;;
     clang-19) have clang++-19 ;;
+    g++-aarch64-linux-gnu) have aarch64-linux-gnu-g++ ;;
+    googletest) [ -d /usr/src/googletest ] ;;
     graphviz) have dot ;;
     nodejs) have node ;;
+    qemu-user) have qemu-aarch64 ;;
     libclang-rt-19-dev) has_clang_runtime ;;
     llvm-19) have llvm-cov-19 && have llvm-profdata-19 ;;
     python3-venv) python3 -c 'import ensurepip, venv' >/dev/null 2>&1 ;;

@@ -150,7 +150,7 @@ TEST_F(Checkpoint, OtherBuffersAreNotPartOfTheModel) {
          {"h.2.attn.bias", "h.x.attn.bias", "h.0.attn.bias2", "h.-1.attn.bias", "attn.bias",
           "h.0.crossattention.bias", "h.18446744073709551616.attn.bias"}) {
         tensors_.emplace_back(name, Tensor::zeros({2}, DType::float32));
-        EXPECT_EQ(refusal(), "\"" + std::string(name) + "\" [2] is not part of the model");
+        EXPECT_EQ(refusal(), std::string("\"") + name + "\" [2] is not part of the model");
         remove(name);
     }
 }
