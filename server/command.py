@@ -18,6 +18,7 @@ from .app import load_app
 from .arguments import EXIT_FAILED, PROGRAM, Failure, silence_stdout, tell, version_line
 from .check import PROMPT, check
 from .configuration import settings_of, tls_of
+from .generator import Generator
 from .listening import listen, url_of
 from .serve import serve
 from .settings import Settings
@@ -68,20 +69,24 @@ def _run(options: argparse.Namespace) -> int:
                 options.host,
             )
         url = url_of(sockets[0], "https" if tls else "http")
-        ended = asyncio.run(serve(app, sockets, lambda: _announce(url, settings, app.generator.context), tls))
+        ended = asyncio.run(serve(app, sockets, lambda: _announce(url, settings, app.generator), tls))
     if not ended:
         # The worker thread is inside the library and would keep the interpreter from ending.
         os._exit(EXIT_FAILED)
     return EXIT_DONE
 
 
-def _announce(url: str, settings: Settings, context: int) -> None:
+def _announce(url: str, settings: Settings, generator: Generator) -> None:
     # Half of a small context is left to the prompt.
-    body = shlex.quote(json.dumps({"prompt": PROMPT, "max_tokens": max(min(32, context // 2), 1)}))
+    body = shlex.quote(json.dumps({"prompt": PROMPT, "max_tokens": max(min(32, generator.context // 2), 1)}))
     key = " -H 'Authorization: Bearer KEY'" if settings.api_keys else ""
     request = f"curl -s {url}/generate{key} -d {body}"
     try:
-        print(f"kael serves on {url} until Ctrl-C - open it in a browser, or try: {request}", flush=True)
+        print(
+            f"kael serves {generator.name} ({generator.dtype}) on {url} until Ctrl-C - open it in a browser, "
+            f"or try: {request}",
+            flush=True,
+        )
     except OSError as error:  # nobody reads it, which is no reason not to serve
         log.warning("cannot announce %s: %s", url, error.strerror)
         silence_stdout()

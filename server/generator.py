@@ -57,7 +57,8 @@ class Generator:
         self.created = int(time.time())
         self.slot = threading.Lock()
         self.shutting_down = threading.Event()
-        self.metrics = Metrics()
+        self.dtype: str = getattr(model, "dtype", "float32")
+        self.metrics = Metrics(self.dtype)
         self.on_release: Callable[[], object] = lambda: None  # after each release of the slot, on any thread
         self._bridge: Bridge | None = None  # of the last generation that was started
         self._worker: threading.Thread | None = None

@@ -42,7 +42,7 @@ def peak_memory_bytes() -> int:
 class Metrics:
     """Counters of one server. Any thread: each value has a lock of its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, dtype: str = "float32") -> None:
         self.registry = CollectorRegistry()
         self._taken_at: float | None = None  # when the slot was, while it is
         self._make_the_six()
@@ -86,13 +86,14 @@ class Metrics:
         )
         held.set_function(self._held_seconds)
         self._waiting = self._make(Gauge, "kael_requests_waiting", "Requests that wait for the slot.")
-        build = self._make(Info, "kael_build", "Versions.")
+        build = self._make(Info, "kael_build", "Versions, and what the weights are kept in.")
         build.info(
             {
                 "version": __version__,
                 "library": kael.__version__,
                 "python": platform.python_version(),
                 "tornado": tornado.version,
+                "dtype": dtype,
             }
         )
 

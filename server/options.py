@@ -171,8 +171,9 @@ OPTIONS = (
     Option(
         "dtype",
         "{float32,bfloat16,int8,int4}",
-        "what to keep and multiply the weights in: bfloat16 is about twice as fast as float32 and takes half "
-        "of its memory, int8 four times and a quarter, int4 six times and a seventh, less and less exactly",
+        "what to keep and multiply the weights in: with a large model bfloat16 generates about twice as fast "
+        "as float32 from weights of half the size, int8 four times (a quarter), int4 six (a seventh; its "
+        "text is noticeably worse)",
         _one_of("float32", "bfloat16", "int8", "int4"),
         "float32",
     ),
@@ -251,8 +252,8 @@ OPTIONS = (
     Option(
         "no-prefix-cache",
         "",
-        "compute every prompt from its first token on, also where the one before began alike: else the time "
-        "of an answer tells that it did",
+        "compute every prompt from its first token on, also where the one before began alike: else a client "
+        "can tell from the times what others asked before",
         _flag,
         _DEFAULTS.no_prefix_cache,
     ),
@@ -260,7 +261,7 @@ OPTIONS = (
         "speculate",
         "N",
         "guess up to N tokens from what followed earlier in the text and try them at once: the same answers, "
-        "sooner where they repeat themselves",
+        "sooner where they repeat themselves; 8 is a good N",
         _whole_number("number of tokens", 0, 64),
         _DEFAULTS.speculate,
     ),

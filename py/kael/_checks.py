@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from kael import _signatures
 from kael._errors import Error, ErrorCode
 
 INT64_MAX = 2**63 - 1
@@ -118,7 +119,10 @@ def device(value: Any) -> None:
     if not isinstance(value, str):
         raise TypeError(f"device must be a str, not {_kind(value)}")
     if value != "cpu":
-        raise Error(f"device {value!r} is not available in this build, expected 'cpu'", ErrorCode.UNSUPPORTED)
+        hint = f": {value!r} is a dtype, dtype={value!r}" if value in _signatures.WEIGHT_FORMATS else ""
+        raise Error(
+            f"device {value!r} is not available in this build, expected 'cpu'{hint}", ErrorCode.UNSUPPORTED
+        )
 
 
 def token_ids(name: str, ids: Any, ranks: tuple[int, ...] = (1,)) -> np.ndarray:

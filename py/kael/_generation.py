@@ -13,6 +13,7 @@ import contextlib
 import ctypes
 import enum
 import threading
+import time
 import types
 import weakref
 from collections.abc import Callable, Generator, Iterable
@@ -36,6 +37,9 @@ MAX_GUESSES = 64
 
 # What an exit of the interpreter grants a generation that another thread runs, to end at its next token.
 _EXIT_SECONDS = 10.0
+
+# A thread that did not begin by then never will.
+_START_SECONDS = 10.0
 
 # A signal that comes just before the main thread falls asleep does not wake it: it looks up this often.
 _LOOK_SECONDS = 0.05
@@ -303,7 +307,12 @@ def _interruptibly(run: Callable[[], Generation], stop: Callable[[], None]) -> G
     unfinished = threading.Lock()
     unfinished.acquire()
 
+    # Who has it makes the call, or nobody does. A thread can end before its first line, for want of memory.
+    claim = threading.Lock()
+
     def work() -> None:
+        if not claim.acquire(blocking=False):
+            return
         try:
             outcome.append(run())
         except BaseException as error:
@@ -312,22 +321,34 @@ def _interruptibly(run: Callable[[], Generation], stop: Callable[[], None]) -> G
             unfinished.release()
 
     # Not threading.Thread: an interrupt in its start or join leaves a thread that runs and seems to be over.
-    started = False
+    started = given_up = False
     try:
         _thread.start_new_thread(work, ())
         started = True
-        while not outcome:
+        deadline = time.monotonic() + _START_SECONDS
+        while not outcome and not given_up:
             unfinished.acquire(timeout=_LOOK_SECONDS)
+            if not claim.locked() and time.monotonic() > deadline:
+                given_up = claim.acquire(blocking=False)
     except BaseException as error:
         if not started and isinstance(error, RuntimeError):
             raise Error(
                 f"no thread could be started for the generation: {error}", ErrorCode.OUT_OF_MEMORY
             ) from None
         stop()
-        while not outcome:  # however often Ctrl-C is pressed: the thread still uses the model
+        given_up = given_up or claim.acquire(blocking=False)
+        while (
+            not outcome and not given_up
+        ):  # however often Ctrl-C is pressed: the thread still uses the model
             with contextlib.suppress(BaseException):
                 unfinished.acquire(timeout=_LOOK_SECONDS)
         raise
+    if given_up:
+        raise Error(
+            f"the thread for the generation did not begin within {_START_SECONDS:g} s: there may be no "
+            "memory for it",
+            ErrorCode.OUT_OF_MEMORY,
+        )
     result = outcome[0]
     if isinstance(result, BaseException):
         raise result

@@ -104,6 +104,10 @@ def test_the_version_is_printed():
         ),
         (["generate", "--data", ""], "--data: expected a path, not ''"),
         (["inspect", ""], "PATH: expected a path, not ''"),
+        (
+            ["bench", "--dtype", "int8,int3"],
+            "--dtype: expected some of float32, bfloat16, int8, int4, not 'int3'",
+        ),
         (["bench", "--depths", "32,x"], "--depths: expected a whole number, not 'x'"),
         (["tokenize", "a", "b"], "b"),
         (["inspect"], "PATH"),
@@ -619,7 +623,7 @@ def test_inspect_takes_every_sound_case_of_other_projects(shared):
 
 def test_bench_prints_its_figures_as_json(checkpoint):
     arguments = ("--depths", "32", "--prompts", "16,5000", "--repeats", 1, "--threads", "1,2", "--json")
-    report = json.loads(run("bench", "--data", checkpoint, "--dtypes", "int8,float32", *arguments))
+    report = json.loads(run("bench", "--data", checkpoint, "--dtype", "int8,float32", *arguments))
     assert report["model"]["parameters"] == kael.GPT.from_pretrained(checkpoint).parameter_count
     runs = [(result["dtype"], result["threads"]) for result in report["results"]]
     assert runs == [("int8", 1), ("int8", 2), ("float32", 1), ("float32", 2)]
@@ -650,7 +654,7 @@ def test_bench_prints_its_figures_as_json(checkpoint):
 def test_bench_says_how_well_each_dtype_predicts_a_text(checkpoint, tmp_path):
     text = tmp_path / "text.txt"
     text.write_text("It was a dark and stormy night. " * 20)
-    arguments = ("--depths", "8", "--prompts", "8", "--repeats", 1, "--dtypes", "float32,bfloat16", "--json")
+    arguments = ("--depths", "8", "--prompts", "8", "--repeats", 1, "--dtype", "float32,bfloat16", "--json")
     report = json.loads(run("bench", "--data", checkpoint, *arguments, "--text", text))
     exact, near = report["quality"]
     model, tokenizer = kael.GPT.from_pretrained(checkpoint), kael.BpeTokenizer.from_pretrained(checkpoint)
@@ -669,7 +673,7 @@ def test_bench_says_how_well_each_dtype_predicts_a_text(checkpoint, tmp_path):
 
 
 def test_bench_says_what_guesses_gain_and_cost(checkpoint, terminal):
-    arguments = ("--depths", "8", "--prompts", "8", "--repeats", 1, "--dtypes", "float32,int8")
+    arguments = ("--depths", "8", "--prompts", "8", "--repeats", 1, "--dtype", "float32,int8")
     report = json.loads(run("bench", "--data", checkpoint, *arguments, "--speculate", 4, "--json"))
     assert [(row["dtype"], row["text"], row["guesses"]) for row in report["speculation"]] == [
         ("float32", "in circles", 4),
@@ -752,7 +756,29 @@ def test_bench_shows_how_much_faster_it_is_than_an_earlier_report(checkpoint, tm
     assert not next(line for line in lines if line.startswith("  prompt of")).endswith(" x")
 
 
-@pytest.mark.parametrize("text", ["{}", "[1]", "no JSON", '{"results": [{"dtype": "int8"}]}'])
+@pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"a"])
+def test_bench_refuses_a_text_that_it_cannot_predict_before_it_measures(checkpoint, tmp_path, content):
+    text = tmp_path / "text.txt"
+    text.write_bytes(content)
+    line = run("bench", "--data", checkpoint, "--repeats", 1000, "--text", text, code=1)
+    assert line.startswith(f"python -m kael bench: --text: {text} ")
+    assert "expected" in line
+    missing = tmp_path / "missing.txt"
+    assert f"{missing} is no file" in run("bench", "--data", checkpoint, "--text", missing, code=1)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{}",
+        "[1]",
+        "no JSON",
+        '{"results": [{"dtype": "int8"}]}',
+        '{"results": [{"dtype": "int8", "threads": 1, "decode": [], '
+        '"prompt": [{"tokens": 8, "tokens_per_second": "fast"}]}]}',
+        "[" * 100_000,
+    ],
+)
 def test_bench_refuses_to_compare_with_what_is_no_report(checkpoint, tmp_path, text):
     other = tmp_path / "other.json"
     other.write_text(text)

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import kael
+from kael import _generation
 
 
 def in_a_process(script, **environment):
@@ -733,3 +734,14 @@ def test_a_model_that_was_never_made_is_closed():
     with pytest.raises(kael.Error, match="the model is closed"):
         model.generate([1], 1)
     model.close()
+
+
+def test_a_thread_that_never_begins_is_an_error_and_no_wait_for_ever(tiny, monkeypatch):
+    # As when there is no memory for its first line.
+    monkeypatch.setattr(_generation, "_START_SECONDS", 0.1)
+    monkeypatch.setattr(_generation._thread, "start_new_thread", lambda *_: 1)
+    with pytest.raises(kael.Error, match="did not begin within") as caught:
+        tiny.generate([1], 1)
+    assert caught.value.code == kael.ErrorCode.OUT_OF_MEMORY
+    monkeypatch.undo()
+    assert len(tiny.generate([1], 1)) == 1

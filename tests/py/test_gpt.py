@@ -177,6 +177,7 @@ def test_a_model_outlives_its_folder(checkpoint, tmp_path):
 def test_other_devices_and_types_are_refused(checkpoint):
     for arguments, message in [
         ({"device": "cuda"}, "device 'cuda' is not available in this build, expected 'cpu'"),
+        ({"device": "int8"}, "expected 'cpu': 'int8' is a dtype, dtype='int8'"),
         (
             {"dtype": "float16"},
             "cannot compute in 'float16', expected 'float32', 'bfloat16', 'int8' or 'int4'",

@@ -46,7 +46,7 @@ FURTHER = {
 
 
 def test_the_six_of_old_have_their_names_and_types_and_there_are_these_others():
-    types = [line.split()[2:] for line in page(Metrics()).splitlines() if line.startswith("# TYPE")]
+    types = [line.split()[2:] for line in page(Metrics("int8")).splitlines() if line.startswith("# TYPE")]
     assert dict(types) == {**SIX, **FURTHER}
 
 
@@ -66,7 +66,9 @@ def test_both_formats_are_what_their_parsers_read(serve, model):  # B127, B128
 
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
 def test_promtool_has_nothing_to_say():
-    subprocess.run(["promtool", "check", "metrics"], input=page(Metrics()).encode(), check=True, timeout=60)
+    subprocess.run(
+        ["promtool", "check", "metrics"], input=page(Metrics("int8")).encode(), check=True, timeout=60
+    )
 
 
 def test_no_series_says_when_a_counter_was_made():  # T26
@@ -240,8 +242,9 @@ def test_those_who_wait_are_counted(serve):
 
 def test_the_versions_are_told():
     (family,) = (
-        f for f in parser.text_string_to_metric_families(page(Metrics())) if f.name == "kael_build_info"
+        f for f in parser.text_string_to_metric_families(page(Metrics("int8"))) if f.name == "kael_build_info"
     )
     (sample,) = family.samples
     assert sample.labels["version"] == sample.labels["library"] == __version__
-    assert set(sample.labels) == {"version", "library", "python", "tornado"}
+    assert sample.labels["dtype"] == "int8"
+    assert set(sample.labels) == {"version", "library", "python", "tornado", "dtype"}

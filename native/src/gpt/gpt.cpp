@@ -104,10 +104,10 @@ WeightFormat GPT::weight_format() const noexcept {
 
 void GPT::check_is_float32() const {
     KAEL_CHECK_AS(ErrorCode::unsupported, packed_ == nullptr,
-                  "the model's weights are packed as "
+                  "the model was loaded with the dtype "
                       << name(weight_format())
-                      << ", which serves generation and logits alone; expected a model loaded with "
-                         "the dtype float32 to read, save or train its parameters");
+                      << ", packed for generation and logits alone; expected one loaded with the "
+                         "dtype float32 to read, save or train its parameters");
 }
 
 NamedTensors GPT::parameters() const {

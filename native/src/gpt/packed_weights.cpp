@@ -10,6 +10,7 @@
 #include "kael/operators.h"
 #include "kael/threads.h"
 
+#include "base/allocator.h"
 #include "base/mapped_file.h"
 #include "gpt/float_buffer.h"
 
@@ -158,6 +159,7 @@ PackedWeights::PackedWeights(const Config& config, WeightFormat format, Weights&
     ::madvise(memory_.get(), bytes, MADV_HUGEPAGE); // a hint
 #endif
     packer.pack(memory_.get());
+    process_allocator().release_cached_memory(); // which widened matrices have left
     if (config.tie_word_embeddings) {
         weights.head = Tensor();
         head_ = embedding_;

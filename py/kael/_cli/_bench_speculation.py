@@ -34,19 +34,22 @@ def measure_speculation(
                 "drawn at temperature 1": Sampling(temperature=1.0),
             }
             for text, sampling in texts.items():
+                _generate(model, sampling, 0, guesses)  # wakes threads and fills caches
                 pairs = []
                 for sample in range(repeats):
                     progress.show(f"{dtype}, text {text}: sample {sample + 1} of {repeats}")
-                    pairs.append([_generate(model, sampling, sample, count) for count in (0, guesses)])
+                    order = (0, guesses) if sample % 2 == 0 else (guesses, 0)
+                    made = {count: _generate(model, sampling, sample, count) for count in order}
+                    pairs.append((made[0], made[guesses]))
+                ratios = [plain.decode_seconds / tried.decode_seconds for plain, tried in pairs]
                 tokens = sum(len(tried.tokens) for _, tried in pairs)
                 rows.append(
                     {
                         "dtype": dtype,
                         "text": text,
                         "guesses": guesses,
-                        "speed_ratio": statistics.median(
-                            plain.decode_seconds / tried.decode_seconds for plain, tried in pairs
-                        ),
+                        "speed_ratio": statistics.median(ratios),
+                        "speed_ratio_range": [min(ratios), max(ratios)],
                         "guessed_share": sum(tried.guessed_tokens for _, tried in pairs) / tokens,
                     }
                 )
@@ -73,7 +76,8 @@ def _circles(vocab_size: int) -> Sampling:
 
 def show_speculation(rows: list[dict[str, Any]]) -> None:
     for row in rows:
+        low, high = row["speed_ratio_range"]
         print(
-            f"{row['dtype']:>8} with {row['guesses']} guesses: {row['speed_ratio']:.2f} x the speed on a "
-            f"text {row['text']}, {row['guessed_share']:.0%} of it guessed"
+            f"{row['dtype']:>8} with {row['guesses']} guesses: {row['speed_ratio']:.2f} x the speed "
+            f"({low:.2f} to {high:.2f}) on a text {row['text']}, {row['guessed_share']:.0%} of it guessed"
         )

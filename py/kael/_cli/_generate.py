@@ -105,7 +105,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=_arguments.whole_number(0, _generation.MAX_GUESSES),
         default=0,
         help="guess up to N tokens from what followed earlier in the text and try them at once: the same "
-        "text, sooner where it repeats itself (default: 0)",
+        "text, sooner where it repeats itself; 8 is a good N (default: 0)",
     )
     parser.add_argument(
         "--stats", action="store_true", help="speeds on standard error, also where that is no terminal"

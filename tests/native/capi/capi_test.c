@@ -731,6 +731,16 @@ static void null_arguments_are_refused_by_name(void) {
     kael_generate_options_default(NULL);
 }
 
+static void precision_of_products(void) {
+    CHECK(kael_get_float32_matmul_precision() == KAEL_MATMUL_HIGHEST);
+    CHECK_OK(kael_set_float32_matmul_precision(KAEL_MATMUL_MEDIUM));
+    CHECK(kael_get_float32_matmul_precision() == KAEL_MATMUL_MEDIUM);
+    CHECK_REFUSED_SAYING(kael_set_float32_matmul_precision(2),
+                         "expected 0 (highest) or 1 (medium)");
+    CHECK(kael_get_float32_matmul_precision() == KAEL_MATMUL_MEDIUM);
+    CHECK_OK(kael_set_float32_matmul_precision(KAEL_MATMUL_HIGHEST));
+}
+
 static void limits_of_the_machine(void) {
     double speed = 0;
     CHECK_OK(kael_measure_read_bandwidth(1, 1, &speed));
@@ -768,6 +778,7 @@ int main(int argument_count, char** arguments) {
     structs_of_another_age();
     null_arguments_are_refused_by_name();
     freeing_null_does_nothing();
+    precision_of_products();
     limits_of_the_machine();
     return failures == 0 ? 0 : 1;
 }
