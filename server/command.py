@@ -83,8 +83,8 @@ def _announce(url: str, settings: Settings, generator: Generator) -> None:
     request = f"curl -s {url}/generate{key} -d {body}"
     try:
         print(
-            f"kael serves {generator.name} ({generator.dtype}) on {url} until Ctrl-C - open it in a browser, "
-            f"or try: {request}",
+            f"kael serves on {url} until Ctrl-C ({generator.name}, {generator.dtype}) - open it in a "
+            f"browser, or try: {request}",
             flush=True,
         )
     except OSError as error:  # nobody reads it, which is no reason not to serve
