@@ -767,6 +767,16 @@ def test_bench_refuses_a_text_that_it_cannot_predict_before_it_measures(checkpoi
     assert f"{missing} is no file" in run("bench", "--data", checkpoint, "--text", missing, code=1)
 
 
+def test_bench_says_that_one_position_predicts_no_text(checkpoint, tmp_path):
+    kael.GPT(vocab_size=257, max_positions=1, layers=1, heads=1, dimension=8).save_pretrained(tmp_path)
+    for name in ("vocab.json", "merges.txt"):
+        shutil.copy(checkpoint / name, tmp_path)
+    text = tmp_path / "text.txt"
+    text.write_text("Once upon a time")
+    arguments = ("--repeats", 1, "--depths", 8, "--prompts", 1, "--text", text)
+    assert "the model has 1 position" in run("bench", "--data", tmp_path, *arguments, code=1)
+
+
 @pytest.mark.parametrize(
     "text",
     [

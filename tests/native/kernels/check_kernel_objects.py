@@ -82,8 +82,10 @@ def loop_findings(objdump: str, path: Path) -> tuple[list[str], int]:
     findings = []
     seen = 0
     for name, instructions in functions(objdump, path).items():
+        # Products of whole numbers keep their float sums, added to once a group, in the first-level cache.
+        counted = r"vpdpbusd" if "Integer" in name else r".*fmadd|mulps$"
         for loop in inner_loops(instructions):
-            multiply_adds = sum("fmadd" in operation or operation == "mulps" for _, operation, _ in loop)
+            multiply_adds = sum(re.match(counted, operation) is not None for _, operation, _ in loop)
             if multiply_adds >= LEAST_MULTIPLY_ADDS:
                 seen += 1
                 slots = sums_in_memory(loop)
