@@ -11,6 +11,7 @@ One of the same name in ``peers.converters``, for a library that does not read c
 
 from __future__ import annotations
 
+import abc
 import time
 from dataclasses import dataclass
 from typing import Protocol
@@ -48,16 +49,16 @@ class Stamps:
         return Answer(self._tokens, first - begin, last - first)
 
 
-class Stepwise:
+class Stepwise(abc.ABC):
     """The generation of a library that computes one step for a call."""
 
+    @abc.abstractmethod
     def forget(self) -> None:
         """Begins a new text."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def step(self, ids: list[int]) -> int:
         """The most likely token after the text so far and ``ids``, which become part of it."""
-        raise NotImplementedError
 
     def generate(self, prompt: list[int], count: int) -> Answer:
         stamps = Stamps()
