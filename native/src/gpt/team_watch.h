@@ -10,7 +10,7 @@ namespace kael::gpt {
 // the processors, each thread that shares it makes all others wait for whole slices of the
 // scheduler's time, and one thread alone is faster. So a team that loses much of its time steps
 // back for some tokens and is then tried: it goes on if it is faster than one thread was, else it
-// steps back for twice as many.
+// steps back for so long that what the trial lost is a small part of that time.
 class TeamWatch {
 public:
     // Of the token that comes now.
@@ -28,16 +28,10 @@ public:
     // After a token of a team, `lost` of whose time (0 to 1) its quickest member waited.
     void token_of_team(double seconds, double lost) noexcept {
         if (tokens_on_trial_ > 0) {
-            // The first one wakes threads that have slept meanwhile.
-            team_seconds_ += tokens_on_trial_ == kTrial ? 0 : seconds;
-            --tokens_on_trial_;
-            if (team_seconds_ >= alone_seconds_ / static_cast<double>(pause_) * (kTrial - 1)) {
-                tokens_on_trial_ = 0;
-                step_back(std::min(2 * pause_, kLongestPause));
-            }
+            token_on_trial(seconds);
         } else if (lost <= kMuch) {
             bad_in_a_row_ = 0;
-        } else if (++bad_in_a_row_ >= kTooOften) {
+        } else if (++bad_in_a_row_ >= kTooOften || lost > kMost) {
             step_back(kShortestPause);
         }
     }
@@ -45,10 +39,30 @@ public:
 private:
     // On a quiet machine a few hundredths are lost to unequal shares.
     static constexpr double kMuch = 0.25;
+    static constexpr double kMost = 0.75;
     static constexpr int kTooOften = 2;
     static constexpr int kTrial = 5;
+    static constexpr double kShareOfTrials = 1.0 / 32; // of the time alone that follows, to lose
     static constexpr std::int64_t kShortestPause = 16;
-    static constexpr std::int64_t kLongestPause = 256;
+    static constexpr std::int64_t kLongestPause = 1024;
+
+    void token_on_trial(double seconds) noexcept {
+        const double alone = alone_seconds_ / static_cast<double>(pause_); // a token
+        const double enough = alone * (kTrial - 1);
+        const bool wakes = tokens_on_trial_ == kTrial; // threads that have slept meanwhile
+        --tokens_on_trial_;
+        if (wakes && seconds < enough) {
+            return;
+        }
+        team_seconds_ += seconds;
+        if (team_seconds_ >= enough) {
+            const int tokens = std::max(1, kTrial - 1 - tokens_on_trial_);
+            tokens_on_trial_ = 0;
+            const double loss = (team_seconds_ - alone * tokens) / alone; // in tokens
+            step_back(std::clamp(static_cast<std::int64_t>(std::min(loss / kShareOfTrials, 1e6)),
+                                 kShortestPause, kLongestPause));
+        }
+    }
 
     void step_back(std::int64_t tokens) noexcept {
         pause_ = tokens;
