@@ -13,6 +13,7 @@ import sys
 
 import numpy as np
 import pytest
+import sanitizer
 
 import kael
 from kael import _cli
@@ -826,10 +827,7 @@ def test_bench_says_what_its_fresh_processes_said_last(checkpoint, monkeypatch, 
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="where a stack larger than memory fails in clone")
-@pytest.mark.skipif(
-    "tsan" in os.environ.get("LD_PRELOAD", ""),
-    reason="ThreadSanitizer itself ends a process that can start no thread",
-)
+@sanitizer.starts_no_thread
 def test_bench_without_threads_fails_in_one_line(checkpoint):
     command = [sys.executable, "-m", "kael", "bench", "--data", str(checkpoint), "--threads", "2"]
     done = subprocess.run(

@@ -59,8 +59,10 @@ def compare(name, tensor, units, options):
 @st.composite
 def tensors_and_dimensions(draw, dtypes):
     tensor = draw(layouts.tensors(draw(st.sampled_from(dtypes))))
-    number = st.integers(-max(tensor.ndim, 1), max(tensor.ndim, 1) - 1)
-    several = st.lists(number, unique_by=lambda n: n % max(tensor.ndim, 1), min_size=1, max_size=3).map(tuple)
+    rank = max(tensor.ndim, 1)
+    number = st.integers(-rank, rank - 1)
+    # Hypothesis keeps its strategies, and with them what their functions know, beyond the interpreter's end.
+    several = st.lists(number, unique_by=lambda n: n % rank, min_size=1, max_size=3).map(tuple)
     return tensor, draw(number | several)
 
 

@@ -32,6 +32,15 @@ def test_elements_are_sorted_as_pytorch_sorts_stably(data):
         layouts.assert_same(top.indices, expected.indices.narrow(dim, 0, count))
 
 
+def test_nothing_of_a_scalar_is_the_scalar():
+    torch = pytest.importorskip("torch", reason="PyTorch, the oracle of this test, is not installed")
+    for count in (0, 1):
+        for found, expected in zip(kael.tensor(3.0).topk(count), torch.tensor(3.0).topk(count), strict=True):
+            layouts.assert_same(found, expected)
+    with pytest.raises(kael.Error, match="expected 0 to 1"):
+        kael.tensor(3.0).topk(2)
+
+
 def test_nan_is_the_largest_and_ties_stay_in_order():
     x = kael.tensor([math.nan, 1.0, -math.inf, math.inf])
     assert x.argsort().tolist() == [2, 1, 3, 0]

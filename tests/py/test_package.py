@@ -12,6 +12,7 @@ import threading
 import types
 
 import pytest
+import sanitizer
 
 import kael
 from kael import _library, _settings, _signatures
@@ -209,8 +210,7 @@ def compiler(tmp_path):
     def compile_line(line):
         source, library = tmp_path / "library.c", tmp_path / "libkael.so"
         source.write_text(line + "\n")
-        # Without the runtime of a sanitizer, which would look for leaks in the compiler.
-        plain = {key: value for key, value in os.environ.items() if key != "LD_PRELOAD"}
+        plain = sanitizer.environment_of_others()
         subprocess.run([found, "-shared", "-fPIC", "-o", library, source], check=True, env=plain)
         return library
 

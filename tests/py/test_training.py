@@ -15,6 +15,7 @@ import sys
 
 import numpy as np
 import pytest
+import sanitizer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -815,6 +816,7 @@ def test_what_needs_too_much_memory_says_what_needs_less(monkeypatch, books, tmp
         _train.run(parser.parse_args(arguments))
 
 
+@sanitizer.measures_memory
 def test_memory_that_is_not_there_is_refused_with_a_hint(books, tmp_path):
     pytest.importorskip("tqdm", reason="the package tqdm, which shows the progress, is not installed")
     script = (
@@ -839,6 +841,7 @@ def test_memory_that_is_not_there_is_refused_with_a_hint(books, tmp_path):
         )
 
 
+@sanitizer.measures_memory
 def test_a_process_has_no_more_memory_than_is_free():
     script = (
         "import resource\n"

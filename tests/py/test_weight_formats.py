@@ -11,6 +11,7 @@ import sys
 
 import numpy as np
 import pytest
+import sanitizer
 
 import kael
 
@@ -183,6 +184,7 @@ print(peak_resident_bytes() - before)
 """
 
 
+@sanitizer.measures_memory
 @pytest.mark.skipif(
     not sys.platform.startswith("linux"), reason="the peak of one program is told by Linux alone"
 )

@@ -76,6 +76,8 @@ Tensor argsort(const Tensor& x, int dimension, bool descending, std::optional<st
                                                  << to_string(x.shape()) << ", expected 0 to "
                                                  << length);
     Shape shape = moved.shape();
+    // A scalar has no dimension to shorten: it is kept whole, as by PyTorch.
+    const std::int64_t written = shape.empty() ? 1 : kept;
     if (!shape.empty()) {
         shape.back() = kept;
     }
@@ -83,7 +85,7 @@ Tensor argsort(const Tensor& x, int dimension, bool descending, std::optional<st
     if (result.numel() > 0) {
         const auto sort = [&]<typename T>(DType dtype) {
             const Tensor converted = to(moved, dtype);
-            sort_rows<T>(converted.is_contiguous() ? converted : clone(converted), length, kept,
+            sort_rows<T>(converted.is_contiguous() ? converted : clone(converted), length, written,
                          descending, result);
         };
         if (!is_floating_point(x.dtype())) {

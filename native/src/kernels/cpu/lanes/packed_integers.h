@@ -208,10 +208,11 @@ void prepare_integers(const float* x, Index depth, std::uint8_t* prepared) {
         const float inverse = most > 0 ? kLargest / most : 0;
         IntVector sums{};
         for (Index v = 0; v < kVectors; ++v) {
-            const IntVector value = round_to_int(values[v] * broadcast(inverse));
-            *reinterpret_cast<Bytes*>(prepared + group * kGroup + v * kWidth) =
-                __builtin_convertvector(value, Bytes);
-            sums += value;
+            const IntVector rounded = round_to_int(values[v] * broadcast(inverse));
+            const Bytes bytes = __builtin_convertvector(rounded, Bytes);
+            *reinterpret_cast<Bytes*>(prepared + group * kGroup + v * kWidth) = bytes;
+            // What is not finite rounds to anything: its sum would not fit.
+            sums += __builtin_convertvector(bytes, IntVector);
         }
         std::int32_t sum = 0;
         for (Index i = 0; i < kWidth; ++i) {
