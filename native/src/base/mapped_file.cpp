@@ -41,10 +41,11 @@ MappedFile::~MappedFile() {
 void release_pages(std::span<const std::byte> mapped) noexcept {
     const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
     const auto begin = reinterpret_cast<std::uintptr_t>(mapped.data());
-    const std::uintptr_t first = (begin + page - 1) / page * page;
-    const std::uintptr_t last = (begin + mapped.size()) / page * page;
-    if (first < last) {
-        ::madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
+    // The whole pages inside.
+    const std::uintptr_t skipped = (page - begin % page) % page;
+    if (skipped + page <= mapped.size()) {
+        const std::uintptr_t size = (mapped.size() - skipped) / page * page;
+        ::madvise(const_cast<std::byte*>(mapped.data() + skipped), size, MADV_DONTNEED);
     }
 }
 

@@ -249,6 +249,9 @@ TEST_F(Threads, AfterForkParentAndChildBothHaveAPool) {
 }
 
 TEST_F(Threads, AChildForkedWhileAnotherThreadUsesThePoolHasItsOwn) {
+#if defined(__SANITIZE_THREAD__) // by GCC; Clang's sees this test
+    GTEST_SKIP() << "in the child GCC's ThreadSanitizer still counts the threads of the parent";
+#endif
     kael::set_num_threads(2);
     std::atomic<bool> stop{false};
     std::thread user([&] {
