@@ -189,6 +189,7 @@ class Answer:
             "usage": self.usage,
             "timings": {
                 "cached_tokens": bridge.cached_tokens,
+                "guessed_tokens": bridge.guessed_tokens,
                 **{name: None if figure is None else _rounded(figure) for name, figure in timings.items()},
             },
         }

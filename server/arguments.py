@@ -50,7 +50,7 @@ def _lacking(options: argparse.Namespace) -> str | None:
         return f"--device: {options.device!r} is not available in this build, expected 'cpu'"
     if options.data is not None and not os.path.isdir(options.data):
         name = options.data if options.data.isprintable() else ascii(options.data)
-        return f"--data: {name} is no folder, expected one with a model: models are not downloaded by name"
+        return f"--data: {name} is no folder, expected one with a model: python -m kael download gets one"
     return None
 
 

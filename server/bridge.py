@@ -150,6 +150,12 @@ class Bridge(ABC):
         says so."""
         return None
 
+    @property
+    def guessed_tokens(self) -> int | None:
+        """How many of the new tokens were guessed and took no pass of the model, once it has ended and where
+        it says so."""
+        return None
+
     def first_token_seconds(self, started: float) -> float | None:
         """From ``started``, a time.monotonic(), to the first token."""
         return self._stamps[0] * _NANOSECONDS - started if self._stamps else None
@@ -261,6 +267,10 @@ class RingBridge(Bridge):
     @property
     def cached_tokens(self) -> int | None:
         return None if self._result is None else self._result.cached_tokens
+
+    @property
+    def guessed_tokens(self) -> int | None:
+        return None if self._result is None else self._result.guessed_tokens
 
     def _on_readable(self) -> None:
         if self._closed:

@@ -178,7 +178,7 @@ class Generator:
         finally:
             # Before the slot: a scrape after the next request was let in must see this one.
             self.metrics.finish_generation(bridge.generated, time.perf_counter() - started)
-            self.metrics.count_cached_tokens(bridge.cached_tokens or 0)
+            self.metrics.count_spared_tokens(bridge.cached_tokens or 0, bridge.guessed_tokens or 0)
             if bridge.left_at is not None:
                 self.metrics.observe_cancellation(bridge.left_at)
             self.release()

@@ -58,6 +58,11 @@ class Metrics:
             "kael_cached_prompt_tokens_total",
             "Tokens of prompts that began as the generation before, for which nothing was computed.",
         )
+        self._guessed_tokens = self._make(
+            Counter,
+            "kael_guessed_tokens_total",
+            "Generated tokens that were guessed from the text and took no pass of the model.",
+        )
         self._first_token = self._make(
             Histogram,
             "kael_time_to_first_token_seconds",
@@ -153,9 +158,11 @@ class Metrics:
     def begin_generation(self, prompt_tokens: int) -> None:
         self._prompt_tokens.inc(prompt_tokens)
 
-    def count_cached_tokens(self, tokens: int) -> None:
-        """Of a prompt that has been counted."""
-        self._cached_tokens.inc(tokens)
+    def count_spared_tokens(self, cached: int, guessed: int) -> None:
+        """Tokens that cost nothing and have been counted with the others: ``cached`` ones of a prompt and
+        ``guessed`` ones of a generation."""
+        self._cached_tokens.inc(cached)
+        self._guessed_tokens.inc(guessed)
 
     def finish_generation(self, tokens: int, seconds: float) -> None:
         """A generation has ended after this many tokens, however it ended."""

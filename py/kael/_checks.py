@@ -82,7 +82,7 @@ def folder(name: str, value: Any) -> bytes:
     if not os.path.isdir(found):
         raise Error(
             f"{os.fsdecode(found) or 'an empty path'} is no folder, expected the path of one with a model: "
-            "models are not downloaded by name",
+            "python -m kael download gets one",
             ErrorCode.NOT_FOUND,
         )
     return found

@@ -29,6 +29,7 @@ ANSWER = {
             "type": "object",
             "properties": {
                 "cached_tokens": {"type": ["integer", "null"]},
+                "guessed_tokens": {"type": ["integer", "null"]},
                 "tokenize_seconds": _SECONDS,
                 "prefill_seconds": _SECONDS,
                 "first_token_seconds": _SECONDS,

@@ -257,7 +257,7 @@ def test_what_is_no_folder_is_said_to_be_none(checkpoint, tmp_path, command):
     for path in (tmp_path / "absent", checkpoint / "model.safetensors"):
         line = run(*command.split(), path, code=1)
         assert line.endswith(
-            f"{path} is no folder, expected the path of one with a model: models are not downloaded by name\n"
+            f"{path} is no folder, expected the path of one with a model: python -m kael download gets one\n"
         )
 
 

@@ -197,7 +197,7 @@ def test_other_devices_and_types_are_refused(checkpoint):
 @pytest.mark.parametrize("name", ["gpt2", b"openai-community/gpt2", "a\0b"])
 def test_a_name_is_not_downloaded_but_refused(tmp_path, monkeypatch, name):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(kael.Error, match=r" is no folder, .*: models are not downloaded by name$") as caught:
+    with pytest.raises(kael.Error, match=r" is no folder, .*: python -m kael download gets one$") as caught:
         kael.GPT.from_pretrained(name)
     assert caught.value.code is kael.ErrorCode.NOT_FOUND
     assert caught.value.message.startswith(kael.Error(os.fsdecode(name)).message)

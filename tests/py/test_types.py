@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import sys
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+WITH_KAEL = {**os.environ, "PYTHONPATH": str(ROOT / "py")}
 
 USER = """
 import kael
@@ -30,6 +32,7 @@ def mypy(*arguments):
         capture_output=True,
         text=True,
         timeout=500,
+        env=WITH_KAEL,
     )
 
 
@@ -39,6 +42,7 @@ def test_the_declared_operators_are_those_that_are_made():
         capture_output=True,
         text=True,
         timeout=60,
+        env=WITH_KAEL,
     )
     assert done.returncode == 0, done.stderr
 

@@ -35,6 +35,7 @@ FURTHER = {
     "kael_rejected_total": "counter",
     "kael_prompt_tokens_total": "counter",
     "kael_cached_prompt_tokens_total": "counter",
+    "kael_guessed_tokens_total": "counter",
     "kael_time_to_first_token_seconds": "histogram",
     "kael_time_between_tokens_seconds": "histogram",
     "kael_cancel_seconds": "histogram",

@@ -104,6 +104,7 @@ def test_metrics_come_before_the_slot_and_the_slot_before_the_end():
     class Bridge:
         generated = 3
         cached_tokens = None
+        guessed_tokens = None
         left_at = None
 
         def generate(self, model, prompt, max_tokens, **options):

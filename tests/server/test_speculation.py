@@ -61,3 +61,20 @@ def test_a_process_takes_the_setting(folder):
     with server_process.serve("--data", folder, "--speculate", "8") as server:
         answer = server.generate("abcabcabc", max_tokens=100, temperature=0)
         assert answer.json["tokens"] == 100
+
+
+def test_how_many_were_guessed_is_told_and_counted(servers):
+    guessing, plain = servers
+    before = guessing.sample("kael_guessed_tokens_total")
+    # Each of two tokens comes when the other has come once more: a text in circles, whatever the model.
+    circles = {
+        "temperature": 0,
+        "frequency_penalty": 2,
+        "logit_bias": {"97": 100, "98": 99},
+        "max_tokens": 40,
+    }
+    timings = [server.generate("abababab", **circles).json["timings"] for server in servers]
+    assert 0 < timings[0]["guessed_tokens"] < 40
+    assert timings[1]["guessed_tokens"] == 0
+    assert guessing.sample("kael_guessed_tokens_total") == before + timings[0]["guessed_tokens"]
+    assert plain.sample("kael_guessed_tokens_total") == 0

@@ -267,7 +267,8 @@ std::vector<Edge> edges_of(const std::vector<Tensor>& tensors, const char* what)
     for (std::size_t i = 0; i < tensors.size(); ++i) {
         KAEL_CHECK(tensors[i].defined() && tensors[i].requires_grad(),
                    what << " " << i << " of " << tensors.size()
-                        << " needs no gradient, expected a tensor that needs one");
+                        << " needs no gradient, expected one that needs it, or is computed from "
+                           "one: requires_grad");
         edges.push_back(gradient_edge(tensors[i]));
     }
     return edges;

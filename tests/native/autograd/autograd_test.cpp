@@ -103,7 +103,8 @@ TEST(Backward, NeedsAGradientForMoreThanOneElement) {
     EXPECT_EQ(message_of([&] { autograd::backward({y}, {y, y}); }),
               "backward: 2 gradients for 1 roots, expected none or as many");
     EXPECT_EQ(message_of([&] { sum(constant({1}, {1})).backward(); }),
-              "backward: root 0 of 1 needs no gradient, expected a tensor that needs one");
+              "backward: root 0 of 1 needs no gradient, expected one that needs it, or is computed "
+              "from one: requires_grad");
 }
 
 TEST(Backward, NeedsAGradientForEveryInputOfANode) {
