@@ -64,6 +64,11 @@ inline double remainder(double x, double y) {
     return rest != 0 && (rest < 0) != (y < 0) ? rest + y : rest;
 }
 
+// As PyTorch and Python have it: what is infinite holds no number of whole divisors.
+inline double floor_divided(double x, double y) {
+    return std::isinf(x) && y != 0 ? kUnknown : std::floor(x / y);
+}
+
 inline double largest(double x, double y) {
     return std::isnan(x) || std::isnan(y) ? kUnknown : std::max(x, y);
 }
@@ -131,7 +136,7 @@ inline const Elementwise kElementwise[] = {
     {"mul", 2, kSame, true, KAEL_REAL(x[0] * x[1]),
      KAEL_INTEGER(static_cast<std::int64_t>(bits(x[0]) * bits(x[1])))},
     {"div", 2, kReal, true, KAEL_REAL(x[0] / x[1]), nullptr},
-    {"floor_divide", 2, kSame, false, KAEL_REAL(std::floor(x[0] / x[1])),
+    {"floor_divide", 2, kSame, false, KAEL_REAL(floor_divided(x[0], x[1])),
      KAEL_INTEGER(divided(x[0], x[1]) -
                   (x[1] != -1 && x[0] % x[1] != 0 && (x[0] < 0) != (x[1] < 0))),
      false, 1, Rule::not_zero},
