@@ -248,6 +248,17 @@ def test_the_most_negative_integer_wraps_where_its_opposite_does_not_exist(dtype
     assert x.fmod(-1).tolist() == [0]
 
 
+@pytest.mark.parametrize(
+    ("dtype", "bits"), [("float16", 0x7C01), ("float32", 0x7F800001), ("float64", 0x7FF0000000000001)]
+)
+def test_a_power_of_zero_and_one_to_any_power_are_one_with_nans_that_signal_too(dtype, bits):
+    size = np.dtype(dtype).itemsize
+    nans = kael.tensor(np.array([bits, bits], dtype=f"uint{8 * size}").view(dtype))
+    assert kael.isnan(nans).tolist() == [True, True]
+    assert nans.pow(kael.tensor([False, False])).tolist() == [1, 1]
+    assert kael.ones(2).to(dtype).pow(nans).tolist() == [1, 1]
+
+
 def test_integers_wrap_and_negative_powers_are_refused():
     assert (kael.tensor([250], dtype="uint8") + kael.tensor([10], dtype="uint8")).tolist() == [4]
     assert (kael.tensor([1], dtype="uint8") - kael.tensor([2], dtype="uint8")).tolist() == [255]

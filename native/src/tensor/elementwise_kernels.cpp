@@ -305,7 +305,11 @@ struct Pow {
     }
     template <std::floating_point T>
     static T of(T x, T y) {
-        return y == 2 ? x * x : std::pow(x, y); // by far the most frequent power
+        if (y == 2) { // by far the most frequent power
+            return x * x;
+        }
+        // Where the other is NaN too; of one that signals, std::pow would be NaN.
+        return y == 0 || x == 1 ? T{1} : std::pow(x, y);
     }
 };
 
