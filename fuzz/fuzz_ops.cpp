@@ -1234,12 +1234,12 @@ void Run::along() {
                 continue;
             }
             // Beside an infinite one nothing is left to divide.
-            const double most = logsumexp_of(row, x.dtype()).value.real;
-            const double whole = std::isinf(most) ? kUnknown : most;
+            const LogSumExp parts = parts_of_logsumexp(row, x.dtype());
+            const double most = std::isinf(parts.most) ? kUnknown : parts.most;
             const double unit = x.dtype() == DType::float64 ? 1e-12 : 1e-6;
             const double size = largest_size(row);
             for (std::size_t i = 0; i < row.size(); ++i) {
-                const double logarithm = row[i].real - whole;
+                const double logarithm = row[i].real - most - parts.log_of_sum;
                 const double tolerance = unit * (1 + (std::isfinite(size) ? size : 0));
                 row[i].real = name[0] == 'l' ? logarithm : std::exp(logarithm);
                 slack[i].real = name[0] == 'l' && std::isinf(logarithm) ? 0 : tolerance;

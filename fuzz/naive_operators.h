@@ -285,21 +285,27 @@ inline Reduced norm_of(const std::vector<Number>& values, DType /*dtype*/) {
     return {{norm, 0}, is_safe ? (std::isfinite(norm) ? norm * 1e-12 : 0) : kUnknown};
 }
 
-inline Reduced logsumexp_of(const std::vector<Number>& values, DType dtype) {
+// log(sum(exp(x))) as two numbers, whose sum may have lost the second.
+struct LogSumExp {
+    double most;       // the largest; NaN beside a NaN
+    double log_of_sum; // of exp(x - most)
+};
+
+inline LogSumExp parts_of_logsumexp(const std::vector<Number>& values, DType dtype) {
     double most = -kInfinity;
-    bool has_nan = false;
     for (const Number value : values) {
-        has_nan = has_nan || (is_real(dtype) && std::isnan(value.real));
-        most = std::max(most, as_real(value, dtype));
-    }
-    if (has_nan) {
-        return {{kUnknown, 0}};
+        most = largest(most, as_real(value, dtype));
     }
     double sum = 0;
     for (const Number value : values) {
         sum += std::exp(as_real(value, dtype) - most);
     }
-    const double result = std::isinf(most) ? most : most + std::log(sum);
+    return {most, std::log(sum)};
+}
+
+inline Reduced logsumexp_of(const std::vector<Number>& values, DType dtype) {
+    const LogSumExp parts = parts_of_logsumexp(values, dtype);
+    const double result = std::isinf(parts.most) ? parts.most : parts.most + parts.log_of_sum;
     return {{result, 0}, std::isfinite(result) ? (1 + std::abs(result)) * 0x1p-20 : 0};
 }
 
