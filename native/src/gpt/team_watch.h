@@ -59,7 +59,7 @@ private:
             const int tokens = std::max(1, kTrial - 1 - tokens_on_trial_);
             tokens_on_trial_ = 0;
             const double loss = (team_seconds_ - alone * tokens) / alone; // in tokens
-            step_back(std::clamp(static_cast<std::int64_t>(std::min(loss / kShareOfTrials, 1e6)),
+            step_back(std::clamp(static_cast<std::int64_t>(std::min(1e6, loss / kShareOfTrials)),
                                  kShortestPause, kLongestPause));
         }
     }
