@@ -208,18 +208,19 @@ void prepare_integers(const float* x, Index depth, std::uint8_t* prepared) {
         const float inverse = most > 0 ? kLargest / most : 0;
         IntVector sums{};
         for (Index v = 0; v < kVectors; ++v) {
-            const IntVector rounded = round_to_int(values[v] * broadcast(inverse));
-            const Bytes bytes = __builtin_convertvector(rounded, Bytes);
-            *reinterpret_cast<Bytes*>(prepared + group * kGroup + v * kWidth) = bytes;
-            // What is not finite rounds to anything: its sum would not fit.
-            sums += __builtin_convertvector(bytes, IntVector);
+            const IntVector value = round_to_int(values[v] * broadcast(inverse));
+            *reinterpret_cast<Bytes*>(prepared + group * kGroup + v * kWidth) =
+                __builtin_convertvector(value, Bytes);
+            sums += value;
         }
-        std::int32_t sum = 0;
+        // Unsigned: what is not finite rounds to anything, and its sum need not fit.
+        std::uint32_t sum = 0;
         for (Index i = 0; i < kWidth; ++i) {
-            sum += sums[i];
+            sum += static_cast<std::uint32_t>(sums[i]);
         }
         reinterpret_cast<Float*>(prepared + layout.scales)[group] = most / kLargest + poison;
-        reinterpret_cast<Int*>(prepared + layout.starts)[group] = -Layout<Format>::kZero * sum;
+        reinterpret_cast<Int*>(prepared + layout.starts)[group] =
+            static_cast<Int>(0 - static_cast<std::uint32_t>(Layout<Format>::kZero) * sum);
     }
 }
 
