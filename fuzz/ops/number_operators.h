@@ -9,7 +9,7 @@
 #include <limits>
 #include <vector>
 
-#include "naive.h"
+#include "number.h"
 
 namespace kael::fuzz {
 

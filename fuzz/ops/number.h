@@ -1,5 +1,5 @@
 // Numbers as docs/tensors.md describes them, one at a time and without any of the library's code:
-// what fuzz_ops.cpp holds the library against.
+// what fuzz_ops holds the library against.
 #pragma once
 
 #include <algorithm>
