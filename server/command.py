@@ -53,6 +53,8 @@ def run(options: argparse.Namespace) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     settings, tls = settings_of(options), tls_of(options)
+    if options.threads is not None:
+        kael.set_num_threads(options.threads)
     folder = kael.default_model_path() if options.data is None else options.data
     app = load_app(folder, options.device, settings, options.dtype)
     sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)

@@ -178,6 +178,13 @@ OPTIONS = (
         "float32",
     ),
     Option(
+        "threads",
+        "N",
+        "threads to compute with, which change the time but no answer (default: KAEL_NUM_THREADS, else all "
+        "processors)",
+        _whole_number("number of threads", 1, 256),
+    ),
+    Option(
         "host",
         "ADDRESS",
         "address to listen on; without a key, anybody who can reach it can use the model",

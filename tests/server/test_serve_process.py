@@ -24,6 +24,7 @@ import server_process
 from server_fakes import Hanging, Telling
 from server_live import read_response, read_to_end, read_until, wait_for
 
+import kael
 from server import __version__, check, command, listening
 from server.__main__ import main
 from server.arguments import parse
@@ -200,7 +201,9 @@ def test_a_worker_that_does_not_come_back_makes_it_end_with_1():
 def test_help_says_what_there_is():
     result = server_process.run("--help")
     assert result.returncode == 0
-    assert all(flag in result.stdout for flag in ("--data", "--device", "--host", "--port", "--check"))
+    assert all(
+        flag in result.stdout for flag in ("--data", "--device", "--threads", "--host", "--port", "--check")
+    )
     assert "Exit codes" in result.stdout
 
 
@@ -234,6 +237,17 @@ def test_check_loads_the_model_and_prints_an_answer(checkpoint):
     assert check.PROMPT in result.stdout
     assert "8 tokens" in result.stdout
     assert result.stderr == ""
+
+
+def test_threads_says_how_many_the_model_computes_with(capsys, checkpoint):
+    threads, interval = kael.get_num_threads(), sys.getswitchinterval()
+    try:
+        assert command.run(parse(["--check", "--data", str(checkpoint), "--threads", str(threads + 1)])) == 0
+        assert kael.get_num_threads() == threads + 1
+    finally:
+        kael.set_num_threads(threads)
+        sys.setswitchinterval(interval)
+    assert f"threads = {threads + 1}  # flag" in capsys.readouterr().out
 
 
 def test_a_check_that_fails_says_why_in_one_line(tmp_path):

@@ -19,6 +19,7 @@ VALUES = {
     "data": (".", "."),
     "device": ("cpu", "cpu"),
     "dtype": ("int8", "int8"),
+    "threads": ("3", 3),
     "host": ("::1", "::1"),
     "port": ("9001", 9001),
     "api-key": ("secret", ("secret",)),
