@@ -12,11 +12,12 @@ import pytest
 import server_checkpoint
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from server_fakes import Bytes, EndlessModel, EndlessRing, Paced, Recorder, Sequence
+from server_fakes import Bytes, Echo, EndlessModel, EndlessRing, Paced, Recorder, Sequence, SlowTokenizer
 from server_live import Server, read_response, wait_for
 
 import kael
 from server import Generator, generation_fields, load_app
+from server.answer import Answer
 from server.errors import RequestError
 from server.request import SCHEMA, parse
 
@@ -133,6 +134,23 @@ def test_a_text_that_is_done_in_time_has_no_timeout(serve):
     server = serve(Sequence(b"abc"))
     assert ask(server, False, timeout_s=5)[1]["finish_reason"] == "stop"
     assert ask(server, False, timeout_s=5, max_tokens=2)[1]["finish_reason"] == "length"
+
+
+def test_the_time_in_which_the_prompt_is_encoded_counts(serve):
+    server = serve(EndlessModel(0.01), SlowTokenizer(seconds=0.7))
+    details = ask(server, False, timeout_s=0.7, max_tokens=512)[1]
+    assert details["finish_reason"] == "timeout"
+    assert details["seconds"] < 0.5  # of the generation, which comes after that
+
+
+def test_a_text_that_was_whole_when_its_time_was_over_is_whole():
+    request = parse(b'{"prompt": "a", "max_tokens": 2}')
+    answer = Answer(Generator(Echo(), Bytes()), request, [97], 0.0)
+    answer.feed([98])
+    answer.time_out()
+    assert answer.finish_reason == "timeout"
+    answer.feed([99])
+    assert answer.finish_reason == "length"
 
 
 def test_a_timeout_belongs_to_its_request(serve):

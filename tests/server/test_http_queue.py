@@ -8,7 +8,7 @@ import threading
 
 import pytest
 from server_fakes import Broken, BrokenTokenizer, Bytes, Deaf, Echo, EndlessModel, Paced, SlowTokenizer
-from server_live import read_response, read_until, reset, wait_for
+from server_live import SECONDS, read_response, read_until, reset, wait_for
 
 from server import Generator
 from server.errors import ClientLeft, RequestError
@@ -128,14 +128,14 @@ def test_a_worker_that_does_not_come_back_is_waited_for_as_long_as_the_client_li
 
 
 def test_the_time_to_wait_counts_those_who_wait(serve):
-    server = serve(EndlessModel(seconds=0.02), queue=1)
+    server = serve(EndlessModel(seconds=0.02), queue=2)
     running = server.begin(max_tokens=100)
     wait_for(lambda: server.received > 10)
-    client = begin_waiting(server, max_tokens=500)
+    clients = [begin_waiting(server, max_tokens=tokens) for tokens in (300, 400)]
     seconds = int(server.generate().headers["Retry-After"])
-    assert 10 <= seconds <= 60  # some 590 tokens at 20 ms and more
-    client.close()
-    running.close()
+    assert 14 <= seconds <= 60  # 700 tokens and more at 20 ms and more
+    for client in (*clients, running):
+        client.close()
     server.wait_until_free()
 
 
@@ -157,7 +157,7 @@ def run_alone(test):
         generator.reserve()
         await test(generator, WaitingRoom(generator, 2), asyncio.get_running_loop().create_future())
 
-    asyncio.run(run())
+    asyncio.run(asyncio.wait_for(run(), SECONDS))
 
 
 def test_a_slot_that_comes_as_the_client_leaves_is_passed_on():

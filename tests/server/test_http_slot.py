@@ -7,7 +7,17 @@ import threading
 import time
 
 import pytest
-from server_fakes import Bytes, Echo, EndlessModel, EndlessRing, Fat, Paced, RingEcho, SlowTokenizer
+from server_fakes import (
+    Bytes,
+    Echo,
+    EndlessModel,
+    EndlessRing,
+    Fat,
+    Paced,
+    RingEcho,
+    Sequence,
+    SlowTokenizer,
+)
 from server_live import message, read_response, read_until, wait_for
 from tornado.web import RequestHandler
 
@@ -55,6 +65,26 @@ def test_retry_after_is_what_the_running_generation_is_expected_to_take(serve):
     assert 8 <= seconds <= 60  # 512 tokens at 20 ms and more
     client.close()
     server.wait_until_free()
+
+
+def test_nobody_is_asked_to_wait_longer_than_a_minute(serve):
+    server = serve(EndlessModel(seconds=0.15))
+    client = server.begin(max_tokens=512)
+    wait_for(lambda: server.received > 1)
+    assert server.generate().headers["Retry-After"] == "60"  # 512 tokens take 77 s and more
+    client.close()
+    server.wait_until_free()
+
+
+def test_a_generation_that_has_ended_is_not_waited_for(serve):
+    server = serve(Sequence(b"abc", seconds=0.02), SlowTokenizer(seconds=0))
+    assert server.generate(max_tokens=512).json["tokens"] == 3
+    server.generator.tokenizer = SlowTokenizer(seconds=20)
+    client = server.begin()
+    assert server.generator.tokenizer.started.wait(20)
+    assert server.generate().headers["Retry-After"] == "1"  # not for the 509 tokens that did not come
+    server.generator.tokenizer.released.set()
+    assert read_response(client).status == 200
 
 
 def test_a_request_without_max_tokens_ends_by_itself(serve):  # B038
@@ -141,6 +171,21 @@ def test_a_stalled_client_is_let_go_in_the_end(serve):  # B059, B061, B062, T10
     begin_without_reading(server)
     wait_for(lambda: server.counts() == {"cancelled": 1})
     assert server.is_free()
+
+
+def test_a_stalled_client_has_its_time_after_the_end_of_its_text(serve):
+    model = Paced()
+    server = serve(model, Fat(), stall_seconds=0.5)
+    client = server.begin(stream=True, max_tokens=300)
+    model.step(299)
+    wait_for(lambda: server.received == 299)  # more than the system's buffers take
+    time.sleep(0.25)
+    model.step()
+    server.wait_until_free()
+    ended = time.monotonic()
+    wait_for(lambda: server.counts() == {"cancelled": 1})
+    assert time.monotonic() - ended > 0.45
+    client.close()
 
 
 def test_a_slow_reader_gets_everything(serve):
