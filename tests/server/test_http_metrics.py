@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import time
 
 import pytest
 from prometheus_client import parser
@@ -12,6 +13,7 @@ from server_fakes import Broken, BrokenTokenizer, Echo, EndlessModel, EndlessRin
 from server_live import read_response, read_until, wait_for
 
 from server import Metrics, __version__, errors
+from server.generate import GenerationHandler
 from server.metrics import REQUEST_SECONDS_BUCKETS
 
 OPEN_METRICS = "application/openmetrics-text; version=1.0.0"
@@ -167,6 +169,34 @@ def test_every_refusal_has_an_outcome_and_one_of_its_reasons():
     reasons = {"busy": errors.BUSY_REASONS, "rejected": errors.REJECTED_REASONS}
     assert all(refusal.reason in reasons[refusal.outcome] for refusal in refusals)
     assert {refusal.reason for refusal in refusals} == {*errors.BUSY_REASONS, *errors.REJECTED_REASONS}
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_request_is_counted_before_the_end_of_its_answer_is_sent(serve, stream, monkeypatch):
+    server = serve(Echo())
+    counted = []
+
+    async def send(self, data, bridge, original=GenerationHandler._send):
+        counted.append(server.counts())
+        await original(self, data, bridge)
+
+    monkeypatch.setattr(GenerationHandler, "_send", send)
+    assert server.generate(stream=stream, max_tokens=2).status == 200
+    assert counted[-1] == {"ok": 1}
+
+
+def test_the_time_to_the_first_token_counts_from_the_arrival(serve):
+    model = Paced()
+    server = serve(model, SlowTokenizer(seconds=0.1), queue=1)
+    clients = [server.begin(max_tokens=1)]
+    wait_for(lambda: not server.is_free())
+    clients.append(server.begin(max_tokens=1))
+    wait_for(lambda: server.sample("kael_requests_waiting") == 1)
+    time.sleep(0.1)
+    model.step(2)
+    assert [read_response(client).status for client in clients] == [200, 200]
+    # The first has been encoded; the second has waited for it, and for that, and was encoded too.
+    assert server.sample("kael_time_to_first_token_seconds_sum") >= 0.1 + 0.2
 
 
 @pytest.mark.parametrize("stream", [False, True])

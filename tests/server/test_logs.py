@@ -7,6 +7,7 @@ import os
 import time
 
 import pytest
+from server_live import wait_for
 
 from server import logs
 
@@ -107,3 +108,29 @@ def test_a_reader_that_has_left_is_no_failure():
     handler.close()
     os.close(writing)
     assert not handler._thread.is_alive()
+
+
+def test_a_line_that_could_not_be_written_is_counted_where_it_is_missing(pipe):
+    reading, writing = pipe
+    abandoned, descriptor = os.pipe()
+    os.close(abandoned)
+    handler = writer(descriptor)
+    handler.handle(record("lost"))
+    wait_for(lambda: handler._dropped == 1)
+    os.dup2(writing, descriptor)
+    handler.handle(record("found"))
+    handler.close()
+    os.close(descriptor)
+    missing, found = os.read(reading, 1000).decode().splitlines()
+    assert missing.startswith("1 lines are missing here")
+    assert found == "found"
+
+
+def test_what_is_missing_at_the_end_is_told_too(pipe, monkeypatch):
+    monkeypatch.setattr(logs, "WAITING_LINES", 0)
+    reading, writing = pipe
+    handler = writer(writing)
+    handler.handle(record("lost"))
+    handler.close()
+    (missing,) = os.read(reading, 1000).decode().splitlines()
+    assert missing.startswith("1 lines are missing here")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import concurrent.futures
 import errno
 import fcntl
@@ -25,7 +26,7 @@ from server_fakes import Hanging, Telling
 from server_live import read_response, read_to_end, read_until, wait_for
 
 import kael
-from server import __version__, check, command, listening
+from server import __version__, check, command, listening, serve
 from server.__main__ import main
 from server.arguments import parse
 
@@ -640,6 +641,23 @@ sys.exit(main(sys.argv[1:]))
     assert (result.returncode, result.stdout) == (1, "")
     assert result.stderr.count("\n") == 1, result.stderr
     assert "no thread could be started" in result.stderr
+
+
+def test_a_rest_may_outlast_the_listening_socket(monkeypatch):
+    """A shutdown closes it."""
+    monkeypatch.setattr(serve, "BREATH_SECONDS", 0.01)
+    failures = []
+
+    async def rest():
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: failures.append(context))
+        listening = socket.create_server(("127.0.0.1", 0))
+        serve._Breather([listening])(loop, {"exception": OSError(errno.EMFILE, "Too many open files")})
+        listening.close()
+        await asyncio.sleep(0.05)
+
+    asyncio.run(rest())
+    assert failures == []
 
 
 def test_out_of_descriptors_it_rests_and_recovers(checkpoint):
