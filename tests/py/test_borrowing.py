@@ -39,6 +39,11 @@ def test_an_array_and_its_tensor_are_the_same_memory(data):
     assert view.size == 0 or np.shares_memory(tensor.numpy(), array)
 
 
+def test_a_part_without_rows_may_have_any_strides():
+    array = np.zeros((6, 40))[:0, :4]
+    assert kael.from_numpy(array).shape == (0, 4)
+
+
 def test_the_array_lives_as_long_as_a_view_of_its_tensor():
     gc.collect()
     before = len(_borrowing._borrowed)

@@ -603,6 +603,25 @@ print(len(model.generate([1], 3)))
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_what_was_made_before_a_fork_is_freed_by_the_parent_alone():
+    script = """
+import os
+from kael._handles import Owned
+freed = []
+owned = Owned("handle", freed.append, "thing")
+child = os.fork()
+if child == 0:
+    owned.free()
+    del owned
+    os._exit(len(freed))
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+del owned
+print(freed)
+"""
+    assert in_a_process(script, **FORKS).stdout == "['handle']\n"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_fork_during_a_generation_does_not_hang_the_child():
     script = (
         MODEL

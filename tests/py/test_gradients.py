@@ -203,6 +203,7 @@ def test_gradients_through_in_place_writes_are_those_of_pytorch(data):
     [
         (lambda x: x.abs(), [0.0], [0.0]),
         (lambda x: x.relu(), [0.0], [0.0]),
+        (lambda x: x.relu(), [math.nan], [1.0]),
         (lambda x: x.sqrt(), [0.0], [math.inf]),
         (lambda x: x**0.0, [0.0], [0.0]),
         (lambda x: x.norm(), [0.0, 0.0], [0.0, 0.0]),
@@ -219,6 +220,25 @@ def test_gradients_at_corners_are_as_the_table_says(compute, start, expected):
     x = kael.tensor(start, requires_grad=True)
     compute(x).sum().backward()
     np.testing.assert_array_equal(x.grad.numpy(), expected)
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [
+        lambda x: x.relu(),
+        lambda x: x.clamp(0, 1),
+        lambda x: x.clamp(min=0),
+        lambda x: -(-x).clamp(max=0),
+        lambda x: kael.maximum(x, 0.0),
+        lambda x: kael.where(x > 0, x, 0.0),
+    ],
+    ids=["relu", "clamp", "clamp_min", "clamp_max", "maximum", "where"],
+)
+def test_an_infinite_gradient_ends_where_nothing_was_taken(compute):
+    """Multiplied by 0 it would be NaN."""
+    x = kael.tensor([-1.0, 0.5], requires_grad=True)
+    compute(x).backward(kael.tensor([math.inf, math.inf]))
+    assert x.grad.tolist() == [0.0, math.inf]
 
 
 def test_the_mean_along_a_dimension_of_a_vector():  # KB038

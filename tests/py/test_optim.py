@@ -80,6 +80,19 @@ def test_going_on_from_a_state_is_going_on():
     assert run(6) == run(6, interrupt_at=3)
 
 
+def test_a_state_keeps_its_steps_when_an_optimizer_goes_on_from_it():
+    x = kael.tensor([1.0, 2.0], requires_grad=True)
+    first, second = kael.optim.Adam([x]), kael.optim.Adam([x])
+    x.sum().backward()
+    first.step()
+    state = first.state_dict()
+    second.load_state_dict(state)
+    first.step()
+    second.step()
+    assert [optimizer.state[0]["step"] for optimizer in (first, second)] == [2, 2]
+    assert state["state"][0]["step"] == 1
+
+
 def test_a_state_of_other_parameters_is_refused():
     x = kael.tensor([1.0, 2.0], requires_grad=True)
     optimizer = kael.optim.Adam([x])

@@ -80,7 +80,7 @@ def test_the_text_ends_before_a_stop_string(pieces, stop, expected):
     found, stream = run(pieces, stop)
     assert found == expected
     assert stream.stopped
-    assert stream.released == len("".join(expected))
+    assert stream.released == stream.known == len("".join(expected))
 
 
 def test_what_was_held_back_comes_at_the_end():  # B013

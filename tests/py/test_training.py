@@ -242,6 +242,32 @@ def test_a_training_with_dropout_depends_on_its_seed_and_not_on_what_else_was_dr
     assert written(tmp_path / "reseeded") != written(tmp_path / "undisturbed")
 
 
+def test_every_window_of_the_validation_text_counts_alike(books, tmp_path):
+    """Also those of a last batch that is not full."""
+    losses = [
+        new_session(books, tmp_path / str(size), batch_size=size).trainer.validation_loss()
+        for size in (1, 3)  # of 5 windows
+    ]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-6)
+
+
+def test_gradients_that_are_not_finite_change_no_weight(books, tmp_path, monkeypatch):
+    trainer = new_session(books, tmp_path).trainer
+    before = {name: weight.numpy().copy() for name, weight in trainer.model.state_dict().items()}
+    monkeypatch.setattr(kael.optim, "clip_grad_norm_", lambda *_: math.inf)
+    with pytest.raises(kael.Error, match=r"the loss of step 1 is \S+ and its gradients have the norm inf"):
+        trainer.step()
+    for name, weight in trainer.model.state_dict().items():
+        np.testing.assert_array_equal(weight.numpy(), before[name])
+
+
+def test_a_step_with_dropout_leaves_the_stream_of_the_process_where_it_was(books, tmp_path):
+    trainer = new_session(books, tmp_path, 0.2).trainer
+    before = kael.random_state()
+    trainer.step()
+    assert kael.random_state() == before
+
+
 def test_dropout_leaves_the_loss_on_the_validation_text_as_it_is(books, tmp_path):
     sessions = [new_session(books, tmp_path / str(dropout), dropout) for dropout in (0.0, 0.5)]
     without, with_dropout = (session.trainer for session in sessions)
