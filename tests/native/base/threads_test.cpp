@@ -272,10 +272,12 @@ TEST_F(Threads, WhereTheSystemRefusesThreadsTheLoopRunsOnThoseThatThereAre) {
     EXPECT_EQ(ranges(0, 30, 1).size(), 2U);
     const int failures = exit_code_of_child([] {
         // A stack that no address space holds, for every thread started from here on.
+        pthread_attr_t usual;
         pthread_attr_t attributes;
         pthread_attr_init(&attributes);
         pthread_attr_setstacksize(&attributes, std::size_t{1} << 50);
-        if (pthread_setattr_default_np(&attributes) != 0) {
+        if (pthread_getattr_default_np(&usual) != 0 ||
+            pthread_setattr_default_np(&attributes) != 0) {
             return 1;
         }
         kael::set_num_threads(4);
@@ -284,6 +286,11 @@ TEST_F(Threads, WhereTheSystemRefusesThreadsTheLoopRunsOnThoseThatThereAre) {
             wrong += ranges(0, 30, 1) == std::vector<Range>{{0, 30}} ? 0 : 1;
         }
         kael::run_team([&](const kael::TeamMember& member) { wrong += member.size() - 1; });
+        // They are asked for again when the count is set, and not before.
+        pthread_setattr_default_np(&usual);
+        wrong += ranges(0, 30, 1).size() == 1 ? 0 : 1;
+        kael::set_num_threads(4);
+        wrong += ranges(0, 30, 1).size() == 4 ? 0 : 1;
         return wrong;
     });
     EXPECT_EQ(failures, 0);

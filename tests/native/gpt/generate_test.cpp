@@ -13,6 +13,7 @@
 #include "kael/gpt.h"
 #include "kael/random.h"
 
+#include "gpt/logprobs.h"
 #include "message_of.h"
 #include "small_models.h"
 
@@ -178,6 +179,17 @@ TEST_F(Logprobs, AreTheModelsOwnWhateverTheSampling) {
         }
         options.logprobs = nullptr;
         EXPECT_EQ(run({3, 1, 4}, options).tokens, Tokens(ids.begin() + 3, ids.end()));
+    }
+}
+
+TEST_F(Logprobs, AnInfiniteLogitCountsAsTheLargestNumber) {
+    const std::vector<float> logits = {1, std::numeric_limits<float>::infinity(),
+                                       std::numeric_limits<float>::max()};
+    std::vector<TokenLogprob> row(3);
+    LogprobWriter().write(logits.data(), std::ssize(logits), 1, 2, row.data());
+    for (std::size_t entry = 0; entry < row.size(); ++entry) {
+        EXPECT_EQ(row[entry].token, entry == 2 ? 2 : 1);
+        EXPECT_DOUBLE_EQ(row[entry].logprob, std::log(0.5));
     }
 }
 

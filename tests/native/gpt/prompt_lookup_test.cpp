@@ -87,6 +87,17 @@ TEST(PromptLookup, WrongGuessesBecomeRare) {
     EXPECT_EQ(at, (std::vector<int>{0, 5, 14, 31, 64, 129, 194, 259, 324, 389}));
 }
 
+TEST(PromptLookup, OneRightTokenIsEnoughToGoOnGuessing) {
+    PromptLookup lookup(4);
+    Tokens text = {1, 2, 3, 4, 1, 2};
+    for (int round = 0; round < 5; ++round) {
+        const Tokens guess = guessed(lookup, text);
+        ASSERT_FALSE(guess.empty()) << round;
+        text.push_back(guess[0]);
+        text.insert(text.end(), {round + 10, 1, 2});
+    }
+}
+
 // ---- Generation
 
 constexpr std::int64_t kVocabulary = 13;

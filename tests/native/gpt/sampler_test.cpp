@@ -178,6 +178,9 @@ TEST(SampleNext, AFlatNucleusTakesAsManyTokensAsItNeeds) {
     };
     EXPECT_EQ(pick(std::nextafter(1.0, 0.0)), 14'999); // of equal ones, those of lower ids
     EXPECT_EQ(pick(0), 0);
+    options.top_k = 40;
+    EXPECT_EQ(pick(std::nextafter(1.0, 0.0)), 29);
+    options.top_k = 0;
     options.top_p = 0;
     EXPECT_EQ(pick(0.99), 0);
     options.top_p = std::nextafter(1.0, 0.0);
@@ -238,6 +241,16 @@ TEST(SampleNext, TiesAtTheEdgeOfTopKGoToTheLowestIds) {
     EXPECT_EQ(sample({2, 2, 2, 2}, 1, 2, 0.4), 0);
     EXPECT_EQ(sample({2, 2, 2, 2}, 1, 2, 0.6), 1);
     EXPECT_EQ(sample({0, 2, 9, 2}, 1, 2, 0.0), 1);
+}
+
+TEST(SampleNext, ADrawAtTheEndOfAShareBelongsToTheNext) {
+    for (const std::int64_t top_k : {0, 3}) {
+        EXPECT_EQ(sample({2, 2, -kInfinity, 2, 2}, 1, top_k, 0), 0);
+        const double share = top_k == 0 ? 0.25 : 1.0 / 3;
+        EXPECT_EQ(sample({2, 2, -kInfinity, 2, 2}, 1, top_k, std::nextafter(share, 0.0)), 0);
+        EXPECT_EQ(sample({2, 2, -kInfinity, 2, 2}, 1, top_k, share), 1);
+        EXPECT_EQ(sample({2, 2, -kInfinity, 2, 2}, 1, top_k, 2 * share), 3);
+    }
 }
 
 TEST(SampleNext, TopKOfZeroOrTheWholeVocabularyIsNoLimit) {

@@ -147,6 +147,8 @@ TEST(Json, RefusesAKeyGivenTwiceInOneObject) {
     // The first one of several is named.
     EXPECT_EQ(refusal(R"({"b":1,"a":1,"a":1,"b":1})"),
               "f.json: byte 16: the key \"a\" is given twice");
+    EXPECT_EQ(refusal(R"({"a":1,"b":1,"b":1,"a":1})"),
+              "f.json: byte 16: the key \"b\" is given twice");
     EXPECT_EQ(refusal(R"([{"a":1},{"a":1}])"), "");
     EXPECT_EQ(refusal(R"({"a":{"a":{"a":1}},"b":1})"), "");
     EXPECT_EQ(refusal(R"({"a\u0000b":1,"a\u0000c":2})"), "");

@@ -70,6 +70,25 @@ TEST_F(SafeTensorsFolder, ReadsTheShardsThatTheIndexLists) {
     }
 }
 
+TEST_F(SafeTensorsFolder, CountsTheMisalignedTensorsOfAllShards) {
+    const auto misaligned = [](const std::string& name) {
+        std::string header = R"({"byte of )" + name +
+                             R"(":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},")" + name +
+                             R"(":{"dtype":"F32","shape":[1],"data_offsets":[1,5]}})";
+        header.append((8 - header.size() % 8) % 8, ' ');
+        return safetensors_file(header, std::string(5, '\0'));
+    };
+    folder_.write("model-00001-of-00002.safetensors", misaligned("a"));
+    folder_.write("model-00002-of-00002.safetensors", misaligned("b"));
+    write_index(R"({"weight_map":{"a":"model-00001-of-00002.safetensors",)"
+                R"("byte of a":"model-00001-of-00002.safetensors",)"
+                R"("b":"model-00002-of-00002.safetensors",)"
+                R"("byte of b":"model-00002-of-00002.safetensors"}})");
+    const SafeTensors loaded = read_safetensors_folder(folder_.path(), LoadMode::Mapped);
+    EXPECT_EQ(loaded.copied_tensors, 2);
+    EXPECT_EQ(loaded.copied_bytes, 8);
+}
+
 TEST_F(SafeTensorsFolder, PrefersTheWholeFile) {
     write_index("not JSON");
     folder_.write("model.safetensors", one_tensor("whole", '3'));

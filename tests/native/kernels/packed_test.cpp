@@ -377,6 +377,25 @@ TEST_P(Packed, ARangeOfColumnsIsWrittenAndNothingElse) {
     }
 }
 
+// Of the first one, what says that it is no infinity lies in the half that bfloat16 cuts off.
+TEST_P(Packed, NoNumberStaysNone) {
+    for (const PackedKernels* packed : formats()) {
+        for (const std::uint32_t bits : {0x7f800001U, 0xffc00000U}) {
+            const auto bad = std::bit_cast<float>(bits);
+            Case weights = pack(*packed, 130, 70);
+            const auto x = random(130);
+            const float kept = std::exchange((*x)[129], bad);
+            for (const float value : multiply(*packed, weights, x->data(), 1, nullptr)) {
+                ASSERT_TRUE(std::isnan(value));
+            }
+            (*x)[129] = kept;
+            weights.weights[100 * 70 + 66] = bad;
+            pack_weights(*packed, weights);
+            ASSERT_TRUE(std::isnan(multiply(*packed, weights, x->data(), 1, nullptr)[66]));
+        }
+    }
+}
+
 TEST_P(Packed, WhatIsNotFiniteStaysSo) {
     for (const PackedKernels* packed : formats()) {
         for (const float bad :

@@ -95,6 +95,40 @@ TEST_P(Products, MatmulIsTwoChainsPerOutput) {
     }
 }
 
+// So many that a few rows have their sums in several strips.
+TEST_P(Products, ManyColumnsOfAFewRowsAreTheSameChains) {
+    for (const Shape& shape : {Shape{1, 9, 16'500}, Shape{3, 9, 5'600}, Shape{10, 9, 1'700}}) {
+        SCOPED_TRACE(::testing::Message() << shape.rows << " x " << shape.width);
+        const auto x = random(shape.rows * shape.depth);
+        const auto w = random(shape.depth * shape.width);
+        const auto bias = random(shape.width);
+        const auto y = random(shape.rows * shape.width);
+        const Matrix matrix = {w->data(), shape.width, 1};
+        GuardedFloats scratch(kernels().matmul_scratch(shape.depth));
+        std::vector<float> expected;
+        std::vector<float> continued;
+        for (std::int64_t m = 0; m < shape.rows; ++m) {
+            const float* const row = x->data() + m * shape.depth;
+            for (std::int64_t n = 0; n < shape.width; ++n) {
+                const float* const column = w->data() + n;
+                const float sum =
+                    arithmetic().linear(row, column, shape.width, shape.depth, bias->data() + n);
+                expected.push_back(sum);
+                const std::int64_t middle = shape.depth / 2;
+                continued.push_back(
+                    sum + arithmetic().chain(row, column, shape.width, 0, middle) +
+                    arithmetic().chain(row, column, shape.width, middle, shape.depth));
+            }
+        }
+        kernels().matmul(x->data(), shape.depth, shape.rows, matrix, shape.depth, bias->data(), 0,
+                         shape.width, y->data(), shape.width, scratch.data());
+        ASSERT_TRUE(same_bits(y->data(), expected.data(), y->size()));
+        kernels().matmul_add(x->data(), shape.depth, shape.rows, matrix, shape.depth, 0,
+                             shape.width, y->data(), shape.width, scratch.data());
+        ASSERT_TRUE(same_bits(y->data(), continued.data(), y->size()));
+    }
+}
+
 TEST_P(Products, MatmulAddContinuesASum) {
     for (const Shape& shape : shapes()) {
         SCOPED_TRACE(::testing::Message()
