@@ -12,7 +12,21 @@
 
 namespace kael::fuzz {
 
+namespace {
+
 constexpr int kMostCalls = 48;
+
+void require_floats_of_gradients(const kael_tensor* tensor) {
+    std::uint8_t requires_grad = 0;
+    std::uint8_t is_leaf = 0;
+    kael_tensor_info info = {};
+    info.struct_size = sizeof(info);
+    require(kael_tensor_gradient_state(tensor, &requires_grad, &is_leaf) == KAEL_OK);
+    require(kael_tensor_describe(tensor, &info) == KAEL_OK);
+    require(requires_grad == 0 || info.dtype <= KAEL_BFLOAT16);
+}
+
+} // namespace
 
 // In the order of the corpus: a new one goes to the end.
 const Session::Call Session::kCalls[] = {
@@ -91,6 +105,7 @@ void Session::finish() {
     tensors_.push_back(leaf);
 
     for (kael_tensor* const tensor : tensors_) {
+        require_floats_of_gradients(tensor);
         require(kael_tensor_set_grad(tensor, nullptr) == KAEL_OK);
     }
     // Null too, with which nothing happens.

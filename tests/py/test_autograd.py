@@ -53,6 +53,27 @@ def test_a_gradient_of_another_shape_or_kind_is_refused(x):
         (x * 2.0).backward([1.0])
 
 
+def test_what_holds_no_floats_has_no_gradient(x):
+    whole = kael.tensor([7, 8])
+    whole.copy_(x)
+    whole[:1] = x[1:]
+    made = {
+        "conversion": x.int(),
+        "bool": x.bool(),
+        "comparison": x > 1.0,
+        "argmax": x.argmax(),
+        "write": whole,
+        "view of a conversion": x.int()[:1],
+    }
+    assert {name: (tensor.requires_grad, tensor.grad_fn) for name, tensor in made.items()} == dict.fromkeys(
+        made, (False, None)
+    )
+    assert whole.tolist() == [2, 2]
+    assert not x.int().float().requires_grad
+    (x * x.int().float()).sum().backward()
+    assert x.grad.tolist() == [1.0, 2.0]
+
+
 def test_only_floats_require_gradients():
     with pytest.raises(kael.Error, match="dtype int64"):
         kael.tensor([1, 2], requires_grad=True)

@@ -79,7 +79,7 @@ Tensor causal_attention(const Tensor& qkv, std::int64_t heads, double scale) {
     }
     const Tensor result =
         autograd::without_recording([&] { return forward::causal_attention(qkv, heads, scale); });
-    if (autograd::needs_recording({qkv})) {
+    if (autograd::needs_recording(result, {qkv})) {
         autograd::record("CausalAttentionBackward", result, {qkv}, {qkv},
                          [heads, scale](const Backward& context) -> autograd::GradientList {
                              const Tensor& gradient = context.gradient();

@@ -325,7 +325,7 @@ Tensor recorded(const Rule& rule, const Operands& operands, Compute compute) {
     Tensor result = autograd::without_recording(compute);
     if (rule.paths[0].formula != nullptr || rule.paths[1].formula != nullptr) {
         if (const std::vector<Tensor> inputs = tensors_of(operands);
-            autograd::needs_recording(inputs)) {
+            autograd::needs_recording(result, inputs)) {
             const unsigned needs = needs_of(rule, operands);
             autograd::record(rule.node, result, inputs, saved_of(needs, operands, result),
                              recipe_of(rule, needs, operands));
@@ -342,7 +342,7 @@ Tensor& recorded_in_place(const Rule& rule, const char* name, Tensor& x, Operand
     autograd::check_in_place(name, x, others);
     std::vector<Tensor> all = others;
     all.push_back(x);
-    const bool records = autograd::needs_recording(all);
+    const bool records = autograd::needs_recording(x, all);
     const unsigned needs = records ? needs_of(rule, operands) : kNothing;
     const std::vector<Tensor> inputs = tensors_of(operands);
     std::vector<TensorSummary> before;

@@ -21,10 +21,6 @@ using autograd::Backward;
 using autograd::GradientList;
 using autograd::without_recording;
 
-bool is_recorded(const Tensor& result, const std::vector<Tensor>& inputs) {
-    return is_floating_point(result.dtype()) && autograd::needs_recording(inputs);
-}
-
 // 0, 1, ... in row-major order.
 Tensor numbered(const Shape& shape) {
     Tensor numbers = Tensor::empty(shape, DType::int64);
@@ -49,7 +45,7 @@ Tensor& write_places(const char* name, const char* node, Tensor& x, const Operan
         inputs.push_back(values.tensor());
     }
     autograd::check_in_place(name, x, {inputs.begin() + 1, inputs.end()});
-    const bool records = is_recorded(x, inputs);
+    const bool records = autograd::needs_recording(x, inputs);
     without_recording(write);
     x.storage()->set_last_writer(name);
     if (records) {
@@ -72,7 +68,7 @@ Tensor& write_places(const char* name, const char* node, Tensor& x, const Operan
 
 Tensor cat(const std::vector<Tensor>& tensors, int dimension) {
     Tensor result = without_recording([&] { return forward::cat(tensors, dimension); });
-    if (is_recorded(result, tensors)) {
+    if (autograd::needs_recording(result, tensors)) {
         const int place = wrap_dimension(result, dimension, "cat");
         Shape sizes;
         for (const Tensor& tensor : tensors) {
@@ -97,7 +93,7 @@ Tensor cat(const std::vector<Tensor>& tensors, int dimension) {
 
 Tensor index_select(const Tensor& x, int dimension, const Tensor& index) {
     Tensor result = without_recording([&] { return forward::index_select(x, dimension, index); });
-    if (is_recorded(result, {x})) {
+    if (autograd::needs_recording(result, {x})) {
         autograd::record(
             "IndexSelectBackward", result, {x}, {index},
             [dimension, shape = x.shape()](const Backward& context) {
@@ -116,7 +112,7 @@ Tensor index_select(const Tensor& x, int dimension, const Tensor& index) {
 Tensor index_add(const Tensor& x, int dimension, const Tensor& index, const Tensor& source) {
     Tensor result =
         without_recording([&] { return forward::index_add(x, dimension, index, source); });
-    if (is_recorded(result, {x, source})) {
+    if (autograd::needs_recording(result, {x, source})) {
         autograd::record(
             "IndexAddBackward", result, {x, source}, {index}, [dimension](const Backward& context) {
                 GradientList gradients(2);
@@ -132,7 +128,7 @@ Tensor index_add(const Tensor& x, int dimension, const Tensor& index, const Tens
 
 Tensor gather(const Tensor& x, int dimension, const Tensor& index) {
     Tensor result = without_recording([&] { return forward::gather(x, dimension, index); });
-    if (is_recorded(result, {x})) {
+    if (autograd::needs_recording(result, {x})) {
         autograd::record("GatherBackward", result, {x}, {index},
                          [dimension, shape = x.shape()](const Backward& context) {
                              const Tensor& gradient = context.gradient();
@@ -147,7 +143,7 @@ Tensor gather(const Tensor& x, int dimension, const Tensor& index) {
 Tensor scatter_add(const Tensor& x, int dimension, const Tensor& index, const Tensor& source) {
     Tensor result =
         without_recording([&] { return forward::scatter_add(x, dimension, index, source); });
-    if (is_recorded(result, {x, source})) {
+    if (autograd::needs_recording(result, {x, source})) {
         autograd::record("ScatterAddBackward", result, {x, source}, {index},
                          [dimension](const Backward& context) {
                              GradientList gradients(2);

@@ -46,7 +46,7 @@ GradientList layer_norm_derivative(const Backward& context, double epsilon) {
 Tensor rows_normalized(const Tensor& x, const Tensor& weight, const Tensor& bias, double epsilon) {
     const auto [result, mean, scale] =
         autograd::without_recording([&] { return forward::layer_norm(x, weight, bias, epsilon); });
-    if (autograd::needs_recording({x, weight, bias})) {
+    if (autograd::needs_recording(result, {x, weight, bias})) {
         autograd::record("LayerNormBackward", result, {x, weight, bias}, {x, weight, mean, scale},
                          [epsilon](const Backward& context) {
                              return grad_enabled() ? layer_norm_derivative(context, epsilon)

@@ -37,7 +37,7 @@ Tensor cross_entropy_derivative(const Backward& context, std::int64_t ignored) {
 Tensor mean_cross_entropy(const Tensor& logits, const Tensor& targets, std::int64_t ignored) {
     Tensor result = autograd::without_recording(
         [&] { return forward::cross_entropy(logits, targets, ignored); });
-    if (autograd::needs_recording({logits})) {
+    if (autograd::needs_recording(result, {logits})) {
         autograd::record("CrossEntropyBackward", result, {logits}, {logits, targets},
                          [ignored](const Backward& context) {
                              return GradientList{grad_enabled()

@@ -57,7 +57,7 @@ GradientList derivative(const Backward& context) {
 
 Tensor matmul(const Tensor& a, const Tensor& b) {
     Tensor result = autograd::without_recording([&] { return forward::matmul(a, b); });
-    if (is_floating_point(result.dtype()) && autograd::needs_recording({a, b})) {
+    if (autograd::needs_recording(result, {a, b})) {
         autograd::record("MatmulBackward", result, {a, b}, {a, b}, derivative);
     }
     return result;

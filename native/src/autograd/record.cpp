@@ -82,6 +82,11 @@ GradientList backward_of_write(const std::function<Tensor(const Tensor&)>& repla
     return gradients;
 }
 
+bool any_requires_grad(const std::vector<Tensor>& tensors) {
+    return std::any_of(tensors.begin(), tensors.end(),
+                       [](const Tensor& tensor) { return tensor.requires_grad(); });
+}
+
 // The name of the operator whose node has this name: "index_select" of "IndexSelectBackward".
 std::string operation_of(std::string_view node) {
     constexpr std::string_view kSuffix = "Backward";
@@ -123,9 +128,8 @@ Tensor SavedTensor::unpack(Node& saver) const {
     return tensor;
 }
 
-bool needs_recording(const std::vector<Tensor>& inputs) {
-    return grad_enabled() && std::any_of(inputs.begin(), inputs.end(),
-                                         [](const Tensor& input) { return input.requires_grad(); });
+bool needs_recording(const Tensor& result, const std::vector<Tensor>& inputs) {
+    return grad_enabled() && is_floating_point(result.dtype()) && any_requires_grad(inputs);
 }
 
 void record(std::string name, const Tensor& result, const std::vector<Tensor>& inputs,
@@ -171,7 +175,7 @@ void check_in_place(const std::string& operator_name, const Tensor& target,
     if (view->replay == nullptr) {
         std::vector<Tensor> all = others;
         all.push_back(view->base);
-        KAEL_CHECK(!needs_recording(all),
+        KAEL_CHECK(!any_requires_grad(all),
                    operator_name << " would overwrite a view of shape " << to_string(target.shape())
                                  << " that was made inside no_grad, where nobody can record it, "
                                     "expected one made outside");

@@ -100,7 +100,7 @@ Tensor norm_slope(const Reduced& reduced, const Tensor& gradient, const Tensor& 
 template <typename Derivative>
 Tensor recorded(const char* node, const Tensor& x, Tensor result, const std::vector<Tensor>& saved,
                 Derivative derivative) {
-    if (is_floating_point(result.dtype()) && autograd::needs_recording({x})) {
+    if (autograd::needs_recording(result, {x})) {
         autograd::record(node, result, {x}, saved,
                          [derivative = std::move(derivative)](const Backward& context) {
                              return GradientList{derivative(context)};

@@ -29,7 +29,7 @@ Tensor recorded(const char* node, const Tensor& x, Tensor result, Replay replay,
     if (result.storage() == x.storage()) {
         autograd::register_view(x, result, std::move(replay));
     }
-    if (autograd::needs_recording({x})) {
+    if (autograd::needs_recording(result, {x})) {
         autograd::record(node, result, {x}, {},
                          [derivative = std::move(derivative)](const Backward& context) {
                              return GradientList{derivative(context.gradient())};
@@ -46,7 +46,7 @@ Tensor embed(const Tensor& part, const Shape& shape, Replay locate) {
         Tensor place = locate(whole);
         forward::copy_(place, part);
     }
-    if (autograd::needs_recording({part})) {
+    if (autograd::needs_recording(whole, {part})) {
         autograd::record("EmbedBackward", whole, {part}, {},
                          [locate = std::move(locate)](const Backward& context) {
                              return GradientList{locate(context.gradient())};
