@@ -24,7 +24,7 @@ trap 'end_by_signal 15' TERM
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd -P)
 venv_python=$root/.venv/bin/python
 logs=$root/build/log
-mkdir -p "$logs"
+mkdir -p "$logs" 2>/dev/null || : # --help needs none; prepare says what is wrong
 
 say() { printf '%s\n' "$*" >&2; }
 fail() { say "scripts/${0##*/}: $*"; exit 1; }
@@ -38,11 +38,15 @@ say_it_takes_minutes() {
   said_minutes=yes
 }
 
-# show_help "$@": answers --help with the comment at the top of the script.
+# show_help "$@": answers --help, wherever it stands before --, with the comment at the top of the script.
 show_help() {
-  case "${1:-}" in
-    -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit 0 ;;
-  esac
+  local argument
+  for argument in "$@"; do
+    case $argument in
+      -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit 0 ;;
+      --) return ;;
+    esac
+  done
 }
 
 # answer_early MODULE ARGUMENT...: MODULE, which the bare Python can run, answers --help and the like (status 0), or what is
@@ -64,10 +68,12 @@ watch_step() {
   local last next=$progress_seconds
   while sleep 1 >/dev/null 2>&1; do # it outlives this loop for a moment and must not hold a reader of stderr
     last=$(tail -n 1 "$1" | tr -d '[:cntrl:]')
+    # What is built or run stands at the end of a line, how far it is at the beginning.
+    if [ ${#last} -gt 68 ]; then last="${last:0:20}...${last: -45}"; fi
     if [ -t 2 ]; then
-      printf '\r\033[K  %d s  %.68s' "$SECONDS" "$last" >&2
+      printf '\r\033[K  %d s  %s' "$SECONDS" "$last" >&2
     elif [ "$SECONDS" -ge "$next" ]; then
-      printf '  %d s  %.68s\n' "$SECONDS" "$last" >&2
+      printf '  %d s  %s\n' "$SECONDS" "$last" >&2
       next=$((SECONDS + progress_seconds))
     fi
   done
@@ -109,7 +115,14 @@ step() {
 
 # ---- The system's packages, by their Debian and Ubuntu names ----
 
-includes() { printf '#include <%s>\n' "$1" | "${CXX:-c++}" -E -x c++ - >/dev/null 2>&1; }
+# Asked of the compiler, which knows where it looks; before there is one, of the place where packages put headers.
+includes() {
+  if have "${CXX:-c++}"; then
+    printf '#include <%s>\n' "$1" | "${CXX:-c++}" -E -x c++ - >/dev/null 2>&1
+  else
+    [ -e "/usr/include/$1" ]
+  fi
+}
 has_clang_runtime() {
   local name
   for name in libclang_rt.fuzzer.a "libclang_rt.fuzzer-$(uname -m).a"; do
@@ -281,10 +294,14 @@ prepare() {
   local library=$1 python=$2 packages=() libraries=()
   shift 2
   packages=("$@")
+  if ! [ -d "$logs" ] || ! [ -w "$logs" ] || ! [ -w "$root/build" ]; then
+    fail "cannot write to $root/build, expected a folder to build in and to keep logs in (a library that is built can be" \
+      "used without the scripts: KAEL_LIBRARY=FILE python -m server)"
+  fi
   # Two scripts at once in one checkout wait for each other here, and only here.
   if have flock; then
     exec 9>"$root/build/.lock"
-    flock 9
+    flock -n 9 || { say "Waiting for another script in this checkout to end what it installs or builds"; flock 9; }
   fi
   has_python || packages+=(python3 python3-venv)
   [ "$library" = none ] || packages+=(g++ cmake ninja-build)

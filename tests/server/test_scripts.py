@@ -65,12 +65,83 @@ def test_help_is_answered_before_anything_is_installed_or_built(checkout):
         ("fuzz-server", "--minutes"),
         ("test", "--server"),
         ("verify", "tsan"),
+        ("verify workflows", "tsan"),
     ):
-        result = run(checkout / "scripts" / script, "--help", cwd="/")
+        script, *arguments = script.split()
+        result = run(checkout / "scripts" / script, *arguments, "--help", cwd="/")
         assert (result.returncode, result.stderr) == (0, ""), script
         assert flag in result.stdout, script
     assert not (checkout / ".venv").exists()
     assert os.listdir(checkout / "build") == ["log"]
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        path
+        for path in (ROOT / "scripts").iterdir()
+        if path.is_file() and b"python3" in path.read_bytes()[:40]
+    ],
+    ids=lambda path: path.name,
+)
+def test_scripts_in_python_find_the_package_of_their_checkout(script):
+    nothing = {name: value for name, value in ENVIRONMENT.items() if name != "PYTHONPATH"}
+    result = run(sys.executable, script, "--help", cwd="/", env=nothing)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert script.name in result.stdout
+
+
+def test_a_script_in_python_says_where_the_packages_are_that_it_needs(checkout):
+    result = run(sys.executable, "-S", checkout / "scripts/bench-tokenizer", "--help", env=ENVIRONMENT)
+    assert (result.returncode, result.stdout, result.stderr.count("\n")) == (1, "", 1)
+    assert "kael needs numpy" in result.stderr
+    assert "scripts/test makes .venv with it" in result.stderr
+
+
+def test_ci_takes_no_arguments(checkout):
+    shutil.copytree(ROOT / ".ci", checkout / ".ci")
+    helped = run(checkout / ".ci/run", "--help")
+    assert (helped.returncode, helped.stderr) == (0, "")
+    assert "Takes no arguments" in helped.stdout
+    refused = run(checkout / ".ci/run", "--quick")
+    assert (refused.returncode, refused.stderr) == (2, ".ci/run: --quick is unknown, expected no argument\n")
+
+
+@pytest.mark.skipif(os.geteuid() == 0 and shutil.which("unshare") is None, reason="root may write anywhere")
+def test_a_checkout_that_cannot_be_written_is_named(checkout):
+    script = f". {checkout}/scripts/lib/environment.sh; prepare serve serve"
+    (checkout / "build/log").mkdir(parents=True)
+    if os.geteuid() == 0:  # which no mode keeps out, but a file system that is read only
+        script = f"mount --bind -o ro {checkout} {checkout} && {script}"
+        result = run("unshare", "--mount", "bash", "-c", script)
+        if "unshare" in result.stderr or "mount:" in result.stderr:
+            pytest.skip("this root may not mount")
+    else:
+        (checkout / "build").chmod(0o500)
+        result = run("bash", "-c", script)
+        (checkout / "build").chmod(0o700)
+    assert (result.returncode, result.stdout) == (1, "")
+    assert f"cannot write to {checkout}/build, expected a folder to build in" in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.skipif(shutil.which("flock") is None, reason="without flock scripts do not wait for each other")
+def test_a_script_that_waits_for_another_says_so(checkout):
+    (checkout / "build").mkdir(exist_ok=True)
+    script = f". {checkout}/scripts/lib/environment.sh; has_python() {{ exit 0; }}; prepare none serve"
+    with subprocess.Popen(
+        ["flock", checkout / "build/.lock", "sh", "-c", "echo locked; cat"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as other:
+        assert other.stdout.readline() == "locked\n"
+        with subprocess.Popen(
+            ["bash", "-c", script], env=ENVIRONMENT, stderr=subprocess.PIPE, text=True
+        ) as waiting:
+            assert waiting.stderr.readline().startswith("Waiting for another script in this checkout")
+            other.stdin.close()
+            assert waiting.wait(SECONDS) == 0
 
 
 def test_a_wrong_argument_is_refused_before_anything_is_installed_or_built(checkout):
@@ -78,11 +149,13 @@ def test_a_wrong_argument_is_refused_before_anything_is_installed_or_built(check
         ("serve", "--prot"),
         ("format", "--chekc"),
         ("verify", "asna"),
+        ("verify", ""),
+        ("verify", "workflows --quick"),
         ("test", "--pyton"),
     ):
-        result = run(checkout / "scripts" / script, argument, cwd="/")
+        result = run(checkout / "scripts" / script, *argument.split(" "), cwd="/")
         assert (result.returncode, result.stdout) == (2, ""), script
-        assert argument in result.stderr
+        assert argument.split(" ")[-1] in result.stderr
         assert result.stderr.count("\n") == 1
     assert not (checkout / ".venv").exists()
     assert os.listdir(checkout / "build") == ["log"]
@@ -142,6 +215,12 @@ def test_the_help_of_the_bench_has_every_flag():
 def test_missing_packages_are_named_on_one_line(checkout):
     result = shell(checkout, "missing_packages no-such-tool bash another; missing_packages bash")
     assert result.stdout == "no-such-tool another\n\n"
+
+
+def test_a_header_is_not_missing_because_the_compiler_is(checkout, tmp_path):
+    script = "includes stdio.h && echo there; includes no/such.h || echo absent"
+    result = shell(checkout, script, env={**ENVIRONMENT, "CXX": "no-such-compiler"})
+    assert result.stdout == "there\nabsent\n"
 
 
 def test_a_failing_search_for_packages_ends_the_script(checkout):
@@ -268,6 +347,24 @@ def test_without_a_terminal_a_long_step_says_now_and_then_how_far_it_is(checkout
     ) as process:
         assert process.stderr.readline() == "Making it\n"
         assert re.fullmatch(r"  \d+ s  half\n", process.stderr.readline())
+        (checkout / "go-on").write_text("")
+        assert process.wait(SECONDS) == 0
+
+
+def test_a_long_line_keeps_its_beginning_and_its_end(checkout):
+    os.mkfifo(checkout / "go-on")
+    line = "[23/130] Building " + "x" * 100 + "/base/error.cpp.o"
+    command = f"progress_seconds=1; step demo 'Making it' sh -c 'echo {line}; cat {checkout}/go-on'"
+    with subprocess.Popen(
+        ["bash", "-c", f". {checkout}/scripts/lib/environment.sh\n{command}"],
+        env=ENVIRONMENT,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        process.stderr.readline()
+        shown = process.stderr.readline()
+        assert re.fullmatch(r"  \d+ s  \[23/130\] Building .*/base/error\.cpp\.o\n", shown)
+        assert len(shown) < 80
         (checkout / "go-on").write_text("")
         assert process.wait(SECONDS) == 0
 

@@ -125,7 +125,7 @@ std::byte* CachingAllocator::take(std::int64_t bytes) {
     }
     KAEL_CHECK_AS(ErrorCode::out_of_memory, block != nullptr,
                   "no memory for " << bytes << " bytes; tensors hold "
-                                   << statistics().allocated_bytes);
+                                   << statistics().allocated_bytes << " bytes");
     const std::lock_guard lock(mutex_);
     count_allocation(size.bytes);
     return block;
