@@ -62,6 +62,7 @@ class GPT(NotCopied):
     """
 
     __module__ = "kael"
+    _instead = "; save_pretrained keeps it, kael.GPT.from_pretrained reads that"
 
     _lock: threading.Lock  # held by the thread that uses the handle
     _user: int | None  # that thread
@@ -274,6 +275,14 @@ class GPT(NotCopied):
     def eval(self) -> GPT:
         """Evaluation mode: nothing drops out. Returns the model."""
         return self.train(False)
+
+    def requires_grad_(self, requires_grad: bool = True) -> GPT:
+        """Says of every parameter whether it needs a gradient: a new or loaded model's need none. Returns the
+        model.
+        """
+        for parameter in self.parameters():
+            parameter.requires_grad_(requires_grad)
+        return self
 
     def _make_writable(self) -> None:
         self._exclusively(

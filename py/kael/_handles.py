@@ -6,7 +6,7 @@ import ctypes
 import operator
 import os
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 from kael._errors import Error
 
@@ -28,9 +28,14 @@ class NotCopied:
 
     __slots__ = ()
 
+    #: What to do instead.
+    _instead: ClassVar[str] = ""
+
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
         name = type(self).__name__
-        raise TypeError(f"kael.{name} cannot be copied or pickled: it stands for memory of this process")
+        raise TypeError(
+            f"kael.{name} cannot be copied or pickled: it stands for memory of this process{self._instead}"
+        )
 
 
 class Owned(NotCopied):

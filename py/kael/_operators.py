@@ -504,6 +504,12 @@ def __float__(self: Tensor) -> float:
 
 
 @method
+def __format__(self: Tensor, format_spec: str) -> str:
+    """Of one element as of a Python number, ``f"{loss:.3f}"``; without a specification ``str``."""
+    return format(self.item(), format_spec) if format_spec else str(self)
+
+
+@method
 def __int__(self: Tensor) -> int:
     return int(self.item())
 

@@ -54,6 +54,7 @@ class Tensor(NotCopied, TensorOperators):
     __hash__ = object.__hash__
     # NumPy leaves `array + tensor` to the tensor, which says what is wrong with it.
     __array_priority__ = 1000
+    _instead = "; clone() copies it, kael.save_safetensors keeps it"
     _dtype: str
     _info: Any
     _owned: Owned

@@ -1,6 +1,6 @@
 """Optimizers: ``kael.optim.AdamW(model.parameters(), lr=3e-4)``. Names and formulas are PyTorch's.
 
-    optimizer = kael.optim.AdamW(model.train().parameters(), lr=3e-4)
+    optimizer = kael.optim.AdamW(model.train().requires_grad_().parameters(), lr=3e-4)
     for ids, targets in batches:
         optimizer.zero_grad()
         loss = kael.cross_entropy(model(ids), targets)
@@ -40,6 +40,10 @@ class Optimizer:
     _remembered: frozenset[str] = frozenset()
 
     def __init__(self, params: Parameters, defaults: dict[str, Any]) -> None:
+        if isinstance(params, Tensor):  # which would come apart into its rows
+            raise TypeError(
+                "params must be an iterable of tensors or of groups, not one kael.Tensor: [tensor]"
+            )
         given: list[Any] = list(params)
         groups = given if given and isinstance(given[0], dict) else [{"params": given}]
         self.param_groups: list[dict[str, Any]] = []

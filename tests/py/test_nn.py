@@ -236,6 +236,15 @@ def test_a_state_that_does_not_fit_changes_nothing():
     assert module.weight.tolist() == [[0.0] * 3] * 2
 
 
+def test_a_module_can_be_frozen_and_thawed():
+    module = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 1))
+    assert module.requires_grad_(False) is module
+    assert not module(kael.ones(1, 2)).requires_grad
+    assert [parameter.requires_grad for parameter in module.parameters()] == [False] * 4
+    module.requires_grad_()
+    assert [parameter.requires_grad for parameter in module.parameters()] == [True] * 4
+
+
 def test_wrong_parts_of_a_module_are_named():
     with pytest.raises(TypeError, match=r"Sequential: module 1 must be a kael\.nn\.Module, not int"):
         nn.Sequential(nn.ReLU(), 3)

@@ -180,6 +180,8 @@ def test_wrong_parameters_and_options_are_named():
     x = kael.tensor([1.0], requires_grad=True)
     with pytest.raises(kael.Error, match="no parameters are given, expected one or more"):
         kael.optim.SGD([])
+    with pytest.raises(TypeError, match=r"params must be an iterable of tensors .* not one kael\.Tensor"):
+        kael.optim.SGD(x)
     with pytest.raises(TypeError, match=r"parameter 1 must be a kael\.Tensor, not float"):
         kael.optim.SGD([x, 1.0])
     with pytest.raises(kael.Error, match="parameter 0 is the result of MulBackward, expected a leaf"):
@@ -200,8 +202,7 @@ def test_wrong_parameters_and_options_are_named():
 
 def test_read_only_parameters_are_named_and_can_be_made_writable():
     model = kael.GPT.from_pretrained(kael.default_model_path())
-    for parameter in model.parameters():
-        parameter.requires_grad_()
+    assert model.requires_grad_() is model
     optimizer = kael.optim.SGD(model.parameters(), lr=0.1)
     before = model([1, 2, 3]).detach().numpy().copy()
     kael.cross_entropy(model([1, 2, 3]), kael.tensor([2, 3, 4])).backward()

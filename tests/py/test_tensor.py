@@ -283,5 +283,17 @@ def test_handles_are_not_copied_or_pickled(tiny, checkpoint, capfd):
         for act in (pickle.dumps, copy.copy, copy.deepcopy):
             with pytest.raises(TypeError, match=rf"kael\.{type(value).__name__} cannot be copied or pickled"):
                 act(value)
+    with pytest.raises(TypeError, match=r"; clone\(\) copies it, kael\.save_safetensors keeps it$"):
+        copy.copy(kael.tensor([1]))
+    with pytest.raises(TypeError, match="; save_pretrained keeps it"):
+        copy.copy(tiny)
     gc.collect()
     assert capfd.readouterr().err == ""
+
+
+def test_one_element_is_formatted_as_a_number():
+    assert f"{kael.tensor([[2.5]]):.3f} {kael.tensor(7):>4d}" == "2.500    7"
+    several = kael.tensor([1.0, 2.0])
+    assert f"{several}" == str(several)
+    with pytest.raises(kael.Error, match=r"item\(\) of a tensor of shape \[2\], expected one element"):
+        f"{several:.3f}"

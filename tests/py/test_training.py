@@ -768,25 +768,32 @@ def test_a_killed_training_is_resumed_to_the_model_of_one_that_was_not(quick, tm
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--to", "{tmp}/x"), "there is no text: give files with --text"),
         (("--to", "{tmp}/x", "--text", "/nowhere.txt"), "there is no file /nowhere.txt"),
         (("--to", "{tmp}/x", "--text", "{text}", "--context", "100000"), "expected at least 100001"),
         (("--resume", "{tmp}/x"), "holds no training to resume"),
-        (("--resume", "{tmp}/x", "--dtype", "float16"), "--dtype cannot go with --resume"),
-        (("--resume", "{tmp}/x", "--from", "y"), "--from cannot go with --resume"),
-        (
-            ("--to", "{tmp}/x", "--text", "{text}", "--from", "y", "--layers", "3"),
-            "--layers cannot go with --from",
-        ),
         (("--to", "{tmp}/x", "--text", "{text}", "--from", "/nowhere"), "/nowhere is no folder"),
         (("--to", "{tmp}/x", "--text", "{text}", "--heads", "3"), "heads"),
         (("--to", "{text}/x", "--text", "{text}"), "cannot make the folder"),
     ],
 )
-def test_wrong_arguments_are_named(books, tmp_path, arguments, message):
+def test_what_a_training_cannot_do_is_named(books, tmp_path, arguments, message):
     pytest.importorskip("tqdm", reason="the package tqdm, which shows the progress, is not installed")
     names = {"tmp": tmp_path, "text": books / "text.txt"}
     assert message in run("train", *(argument.format(**names) for argument in arguments), code=1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--to", "x"), "there is no text: give files with --text"),
+        (("--resume", "x", "--dtype", "float16"), "--dtype cannot go with --resume"),
+        (("--resume", "x", "--from", "y"), "--from cannot go with --resume"),
+        (("--to", "x", "--text", "t", "--from", "y", "--layers", "3"), "--layers cannot go with --from"),
+    ],
+)
+def test_arguments_that_contradict_each_other_are_wrong_ones(arguments, message):
+    pytest.importorskip("tqdm", reason="the package tqdm, which shows the progress, is not installed")
+    assert message in run("train", *arguments, code=2)
 
 
 def test_numbers_of_the_command_are_checked(tmp_path):
@@ -948,7 +955,7 @@ def test_a_training_goes_on_with_a_tokenizer_that_is_there(quick, books, tmp_pat
     run("train", "--to", tmp_path / "x", *arguments)
     for name in ("vocab.json", "merges.txt"):
         assert (tmp_path / "x" / name).read_bytes() == (books / name).read_bytes()
-    refused = run("train", "--to", tmp_path / "y", *arguments, "--vocab-size", 300, code=1)
+    refused = run("train", "--to", tmp_path / "y", *arguments, "--vocab-size", 300, code=2)
     assert "--vocab-size cannot go with --tokenizer, which has its own" in refused
 
 

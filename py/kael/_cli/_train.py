@@ -177,7 +177,7 @@ def _session(options: argparse.Namespace, display: _Display) -> Session:
         )
         return Session.resume(options.resume, display.encoding)
     if not options.text:
-        raise kael.Error("there is no text: give files with --text")
+        options.parser.error("there is no text: give files with --text")
     if options.base is not None:
         model, tokenizer = _base_model(options), options.base
         chosen = _training_options(
@@ -206,7 +206,7 @@ def _refuse(options: argparse.Namespace, names: Iterable[str], reason: str) -> N
     for name in names:
         if getattr(options, name, None) is not None:
             shown = "from" if name == "base" else name.replace("_", "-")
-            raise kael.Error(f"--{shown} {reason}")
+            options.parser.error(f"--{shown} {reason}")
 
 
 def _training_options(options: argparse.Namespace, **defaults: Any) -> Options:

@@ -149,6 +149,14 @@ class Module:
         """Evaluation mode: dropout does nothing."""
         return self.train(False)
 
+    def requires_grad_(self, requires_grad: bool = True) -> Self:
+        """Says of every parameter, here and in all modules below, whether it needs a gradient. Returns the
+        module.
+        """
+        for parameter in self.parameters():
+            parameter.requires_grad_(requires_grad)
+        return self
+
     def zero_grad(self) -> None:
         """Sets the gradient of every parameter to None."""
         for tensor in self.parameters():

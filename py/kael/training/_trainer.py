@@ -47,7 +47,7 @@ class Trainer:
         self.options = options
         self._batches = TokenBatches(training, options.batch_size, options.context, options.seed)
         self._evaluations = _evaluation_batches(validation, options)
-        parameters = [parameter.requires_grad_() for parameter in model.train().parameters()]
+        parameters = model.train().requires_grad_().parameters()
         matrices = [parameter for parameter in parameters if len(parameter.shape) > 1]
         vectors = [parameter for parameter in parameters if len(parameter.shape) <= 1]
         self._optimizer = kael.optim.AdamW(
