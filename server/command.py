@@ -20,6 +20,7 @@ from .check import PROMPT, check
 from .configuration import settings_of, tls_of
 from .generator import Generator
 from .listening import listen, url_of
+from .options import unknown_variables
 from .serve import serve
 from .settings import Settings
 
@@ -63,6 +64,10 @@ def _run(options: argparse.Namespace) -> int:
         return EXIT_DONE
     sockets = listen(options.host, options.port)
     with logs.to_stderr(options.log_format):
+        for name in unknown_variables(os.environ):
+            log.warning(
+                "the variable %s is no setting, and does nothing: --help names those that there are", name
+            )
         if not settings.api_keys and not is_loopback(options.host):
             log.warning(
                 "ANYBODY who can reach port %d of %s can use this model: set --api-key-file, or listen on "

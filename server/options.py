@@ -332,6 +332,12 @@ class NoFile(Exception):
     """The file of settings cannot be read, in one line."""
 
 
+def unknown_variables(environment: Mapping[str, str]) -> list[str]:
+    """Those that look like settings and are none: misspelt, or of somebody else."""
+    known = {option.variable for option in (*OPTIONS, CONFIG)}
+    return sorted(name for name in environment if name.startswith(ENVIRONMENT_PREFIX) and name not in known)
+
+
 def complete(options: argparse.Namespace, environment: Mapping[str, str]) -> None:
     """Fills in what the command line has left at None. ``options.sources`` says of each option where it was
     set. Raises :class:`Mistake` and :class:`NoFile`."""

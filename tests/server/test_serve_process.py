@@ -75,6 +75,16 @@ def test_it_says_where_it_serves_and_how_to_ask(checkpoint):
         assert server.wait() == 0
 
 
+def test_a_misspelt_variable_is_told(checkpoint, monkeypatch):
+    monkeypatch.setenv("KAEL_SERVE_PROT", "9000")
+    monkeypatch.setenv("KAEL_SERVE_QUEUE", "2")
+    with server_process.serve("--data", checkpoint) as server:
+        server.signal()
+        assert server.wait() == 0
+        assert "the variable KAEL_SERVE_PROT is no setting" in server.stderr
+        assert "KAEL_SERVE_QUEUE" not in server.stderr
+
+
 @pytest.mark.parametrize("number", SIGNALS)
 def test_a_signal_ends_an_idle_server_with_0(checkpoint, number):
     with server_process.serve("--data", checkpoint) as server:
