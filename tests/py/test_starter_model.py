@@ -79,7 +79,8 @@ def test_the_card_tells_the_sizes():
     not BOOKS.is_dir(),
     reason="the books that it was trained on, 4 MB, are no part of the project and do not lie beside it",
 )
-def test_its_words_occur_in_the_books():
+def test_its_words_occur_in_the_books(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "scripts")  # as when it is started
     script = runpy.run_path(str(ROOT / "scripts" / "make-starter-model"))
     model, tokenizer = kael.GPT.from_pretrained(FOLDER), kael.BpeTokenizer.from_pretrained(FOLDER)
     assert script["share_of_known_words"](model, tokenizer, sorted(BOOKS.glob("*.txt"))) >= 0.95
