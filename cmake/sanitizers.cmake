@@ -52,7 +52,7 @@ function(kael_python_environment variable)
       list(APPEND entries PYTHONMALLOC=malloc
         "LSAN_OPTIONS=suppressions='${PROJECT_SOURCE_DIR}/cmake/leak_suppressions.txt':print_suppressions=0")
     else()
-      list(APPEND entries "TSAN_OPTIONS=halt_on_error=1:ignore_noninstrumented_modules=1")
+      list(APPEND entries "TSAN_OPTIONS=halt_on_error=1:ignore_noninstrumented_modules=1:atexit_sleep_ms=100")
     endif()
   endif()
   set(${variable} "${entries}" PARENT_SCOPE)
