@@ -384,7 +384,7 @@ def _read_file(name: str) -> dict[str, list[str]]:
     except OSError as error:
         raise NoFile(f"--config: cannot read {name!r}: {error.strerror}") from None
     except ValueError as error:  # of TOML, of UTF-8, of a number with more digits than Python reads
-        raise Mistake(f"{_shown(name)}: is not TOML: {error}") from None
+        raise Mistake(f"{_shown(name)} is not TOML: {error}") from None
     except RecursionError:
         raise Mistake(f"{_shown(name)}: is nested too deeply") from None
     known = {option.name: option for option in OPTIONS}

@@ -30,6 +30,12 @@ class MemoryTimeline(NotCopied):
     def __init__(self) -> None:
         raise TypeError("kael.MemoryTimeline has no constructor: see kael.record_memory")
 
+    def __repr__(self) -> str:
+        return (
+            f"<kael.MemoryTimeline of {self.allocations:,} allocations: at most {self.peak_bytes:,} bytes at a "
+            f"time, {self.live_bytes:,} alive>"
+        )
+
     @property
     def peak_bytes(self) -> int:
         """The most bytes alive at one time, as tensors asked for them."""

@@ -62,6 +62,14 @@ class Optimizer:
         if not self.state:
             raise Error("no parameters are given, expected one or more")
 
+    def __repr__(self) -> str:
+        groups = "; ".join(
+            f"{len(group['params'])} parameters with "
+            + ", ".join(f"{name} {group[name]}" for name in self._options)
+            for group in self.param_groups
+        )
+        return f"<{type(self).__module__}.{type(self).__qualname__} of {groups}>"
+
     def _checked(self, group: dict[str, Any]) -> dict[str, Any]:
         unknown, missing = (
             group.keys() - self._options.keys() - {"params"},

@@ -24,6 +24,10 @@ def test_a_timeline_has_every_block_with_the_operator_that_asked_for_it():
     assert timeline.live_bytes == kilo
     assert timeline.allocations == 3
     assert timeline.dropped_events == 0
+    assert (
+        repr(timeline)
+        == "<kael.MemoryTimeline of 3 allocations: at most 12,000 bytes at a time, 4,000 alive>"
+    )
     assert timeline.by_operator() == {"cos": kilo, "neg": kilo, "exp": kilo}
     assert [(event["operator"], event["bytes"], event["live_bytes"]) for event in timeline.events] == [
         ("cos", kilo, kilo),

@@ -52,6 +52,10 @@ def test_groups_have_options_of_their_own():
     optimizer.step()
     assert (slow.item(), fast.item()) == (0.75, 0.5)
     assert list(map(id, optimizer.parameters())) == [id(slow), id(fast)]
+    rest = "momentum 0.0, weight_decay 0.0"
+    assert repr(optimizer) == (
+        f"<kael.optim.SGD of 1 parameters with lr 0.25, {rest}; 1 parameters with lr 0.5, {rest}>"
+    )
 
 
 def test_a_parameter_without_a_gradient_stays():
