@@ -32,8 +32,8 @@ class MemoryTimeline(NotCopied):
 
     def __repr__(self) -> str:
         return (
-            f"<kael.MemoryTimeline of {self.allocations:,} allocations: at most {self.peak_bytes:,} bytes at a "
-            f"time, {self.live_bytes:,} alive>"
+            f"<kael.MemoryTimeline of {self.allocations:,} allocations: at most {self.peak_bytes:,} bytes at "
+            f"a time, {self.live_bytes:,} alive>"
         )
 
     @property
