@@ -60,9 +60,9 @@ using BackwardFunction = std::function<GradientList(const Backward&)>;
 // Whether an operator on these has to be recorded. What holds no floats has no gradient.
 [[nodiscard]] bool needs_recording(const Tensor& result, const std::vector<Tensor>& inputs);
 
-// Hangs a node on `result`. Not to be called unless needs_recording(result, inputs). `saved` may hold
-// `result`. `operands` says what the inputs were where the operator has written over them since;
-// empty where it has not. Throws what the check of forward passes finds in `result`.
+// Hangs a node on `result`. Not to be called unless needs_recording(result, inputs). `saved` may
+// hold `result`. `operands` says what the inputs were where the operator has written over them
+// since; empty where it has not. Throws what the check of forward passes finds in `result`.
 void record(std::string name, const Tensor& result, const std::vector<Tensor>& inputs,
             const std::vector<Tensor>& saved, BackwardFunction backward,
             std::vector<TensorSummary> operands = {});
