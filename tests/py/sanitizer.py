@@ -6,8 +6,10 @@ import pytest
 
 _preloaded = os.environ.get("LD_PRELOAD", "")
 
+is_there = "asan" in _preloaded or "tsan" in _preloaded
+
 measures_memory = pytest.mark.skipif(
-    "asan" in _preloaded or "tsan" in _preloaded,
+    is_there,
     reason="a sanitizer keeps memory of its own beside that which the test measures or limits",
 )
 starts_no_thread = pytest.mark.skipif(

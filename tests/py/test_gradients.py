@@ -145,6 +145,39 @@ def test_gradients_along_a_dimension_are_those_of_pytorch(name, data):
     compare([data.draw(leaves(shape))], lambda library, x: call(library, name, x, dim=dim))
 
 
+# Without PyTorch too. No number here is near one at which a derivative jumps.
+POSITIVE = np.random.default_rng(11).permutation(np.linspace(0.31, 2.23, 6)).reshape(2, 3)
+SIGNED = POSITIVE * [[1, -1, 1], [-1, 1, -1]]
+ONLY_POSITIVE = {"log", "sqrt", "rsqrt", "pow"}
+
+
+def numbers_for(name):
+    return kael.tensor(POSITIVE if name in ONLY_POSITIVE else SIGNED, requires_grad=True)
+
+
+@pytest.mark.parametrize("name", UNARY)
+def test_gradients_of_one_operand_are_those_of_differences(name):
+    x = kael.tensor(POSITIVE / 3, requires_grad=True) if name == "log1p" else numbers_for(name)
+    assert kael.gradcheck(lambda x: call(kael, name, x), x)
+
+
+@pytest.mark.parametrize("name", BINARY)
+def test_gradients_of_two_operands_are_those_of_differences(name):
+    other = kael.tensor(np.array([0.77, 1.31, 0.59]), requires_grad=True)
+    assert kael.gradcheck(lambda x, y: call(kael, name, x, y), (numbers_for(name), other))
+
+
+@pytest.mark.parametrize("options", [{"dim": 0}, {"dim": -1, "keepdim": True}], ids=str)
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_gradients_of_reductions_are_those_of_differences(name, options):
+    assert kael.gradcheck(lambda x: call(kael, name, x, **options), numbers_for(name), variants=False)
+
+
+@pytest.mark.parametrize("name", ALONG)
+def test_gradients_along_a_dimension_are_those_of_differences(name):
+    assert kael.gradcheck(lambda x: call(kael, name, x, dim=-1), numbers_for(name))
+
+
 @settings(max_examples=60)
 @given(data=st.data())
 def test_second_derivatives_are_those_of_pytorch(data):

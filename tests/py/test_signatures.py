@@ -173,3 +173,10 @@ def test_every_function_is_bound_with_its_types():
         lock = signature.lock
         assert hasattr(native.released, name) == (lock is not _signatures.Lock.KEPT)
         assert hasattr(native.kept, name) == (lock is not _signatures.Lock.RELEASED)
+        for view in (native.released, native.kept):
+            if hasattr(view, name):
+                bound = getattr(view, name)
+                assert (list(bound.argtypes), bound.restype) == (
+                    list(signature.arguments),
+                    signature.result,
+                ), name

@@ -44,7 +44,8 @@ def answer_to(server, data):
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_prompt_is_in_the_answer_alone(serve, log, stream):
     server = serve(Echo())
-    assert CANARY in server.generate(PROMPT, max_tokens=40, stream=stream).body.decode() or stream
+    answer = server.generate(PROMPT, max_tokens=40, stream=stream)
+    assert CANARY in (answer.text if stream else answer.json["text"])
     wait_for(lambda: "POST /generate 200" in log())
     assert CANARY not in log()
     assert CANARY not in server.get("/metrics").body.decode()

@@ -11,6 +11,7 @@ from server_fakes import Broken, BrokenDecoder, BrokenTokenizer, Bytes, Echo, It
 from server_live import read_to_end, read_until, wait_for
 
 import kael
+from server.bridge import Bridge
 
 
 def test_stream_does_not_split_multibyte_characters(serve):  # B014, B022
@@ -102,7 +103,14 @@ def test_comments_fill_the_time_in_which_nothing_is_ready(serve):  # B001, B002
 
 
 @pytest.mark.parametrize("seconds", [0, 60])
-def test_a_stream_has_no_comments_where_none_is_due(serve, seconds):  # B002
+def test_a_stream_has_no_comments_where_none_is_due(serve, seconds, monkeypatch):  # B002
+    waits = set()
+
+    def has_more(self, seconds, original=Bridge.has_more):
+        waits.add(seconds)
+        return original(self, seconds)
+
+    monkeypatch.setattr(Bridge, "has_more", has_more)
     model = Paced()
     server = serve(model, ping_seconds=seconds)
     client = server.begin(stream=True, max_tokens=1)
@@ -113,6 +121,7 @@ def test_a_stream_has_no_comments_where_none_is_due(serve, seconds):  # B002
     client.settimeout(20)
     model.step()
     assert b": ping" not in read_until(client, b"[DONE]")
+    assert waits == ({seconds} if seconds else set())
 
 
 def test_a_request_chooses_when_comments_come(serve):  # B002

@@ -163,6 +163,13 @@ def test_no_tokens_are_an_empty_text(serve):
 # ---- logprobs
 
 
+def token_of(tokenizer, name):
+    """Of a vocabulary of bytes and the end of text."""
+    if name.startswith("bytes:"):
+        return int(name.removeprefix("bytes:\\x"), 16)
+    return ord(name) if len(name) == 1 else tokenizer.end_of_text
+
+
 def expected_logprobs(loaded, ids):
     logits = loaded.model(ids).numpy().astype(np.float64)
     return logits - np.log(np.exp(logits).sum(-1, keepdims=True))
@@ -182,6 +189,10 @@ def test_logprobs_have_openais_form(real, loaded, stream):
     assert all(name == text[offset] for name, offset in zip(names, offsets, strict=True) if len(name) == 1)
     assert all(2 <= len(top) <= 3 for top in tops)
     assert all(top[name] == logprob for name, top, logprob in zip(names, tops, logprobs, strict=True))
+    drawn = [token_of(loaded.tokenizer, name) for name in names]
+    prompt = loaded.tokenizer.encode("hello")
+    rows = expected_logprobs(loaded, [*prompt, *drawn])[len(prompt) - 1 : -1]
+    assert logprobs == pytest.approx([row[token] for row, token in zip(rows, drawn, strict=True)], abs=1e-6)
 
 
 @pytest.mark.parametrize("max_tokens", [0, 2])

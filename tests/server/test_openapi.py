@@ -57,6 +57,10 @@ def document(real):
     return real.get("/openapi.json").json
 
 
+def test_every_route_that_takes_a_body_is_tried_with_one():
+    assert set(BODIES) == {route.path for route in ROUTES if route.body}
+
+
 def assert_described(document, path, method, answer):
     """Status, content type and body of an answer are what the document says of them."""
     response = document["paths"][path][method.lower()]["responses"][str(answer.status)]

@@ -51,29 +51,34 @@ def test_answers_are_those_of_a_server_that_guesses_nothing(servers, part, field
     assert streams[0] == streams[1] == answers[1].json["text"]
 
 
+# Each of two tokens comes when the other has come once more: a text in circles, whatever the model.
+CIRCLES = {
+    "temperature": 0,
+    "frequency_penalty": 2,
+    "logit_bias": {"97": 100, "98": 99},
+    "max_tokens": 40,
+}
+
+
 def test_openais_route_guesses_as_well(servers):
-    body = json.dumps({"prompt": "abcabcab", "max_tokens": 60, "temperature": 0})
+    before = servers[0].sample("kael_guessed_tokens_total")
+    body = json.dumps({"prompt": "abababab", **CIRCLES})
     texts = [server.request("POST", "/v1/completions", body).json["choices"][0]["text"] for server in servers]
     assert texts[0] == texts[1]
+    assert servers[0].sample("kael_guessed_tokens_total") > before
 
 
 def test_a_process_takes_the_setting(folder):
     with server_process.serve("--data", folder, "--speculate", "8") as server:
-        answer = server.generate("abcabcabc", max_tokens=100, temperature=0)
-        assert answer.json["tokens"] == 100
+        answer = server.generate("abababab", **CIRCLES).json
+        assert answer["tokens"] == 40
+        assert answer["timings"]["guessed_tokens"] > 0
 
 
 def test_how_many_were_guessed_is_told_and_counted(servers):
     guessing, plain = servers
     before = guessing.sample("kael_guessed_tokens_total")
-    # Each of two tokens comes when the other has come once more: a text in circles, whatever the model.
-    circles = {
-        "temperature": 0,
-        "frequency_penalty": 2,
-        "logit_bias": {"97": 100, "98": 99},
-        "max_tokens": 40,
-    }
-    timings = [server.generate("abababab", **circles).json["timings"] for server in servers]
+    timings = [server.generate("abababab", **CIRCLES).json["timings"] for server in servers]
     assert 0 < timings[0]["guessed_tokens"] < 40
     assert timings[1]["guessed_tokens"] == 0
     assert guessing.sample("kael_guessed_tokens_total") == before + timings[0]["guessed_tokens"]

@@ -106,8 +106,12 @@ TEST(CpuKernels, FusedTablesAgreeToTheBit) {
         return result;
     };
     const std::vector<float> widest = run(*tables[0]);
-    const std::vector<float> narrower = run(*tables[1]);
-    EXPECT_TRUE(same_bits(narrower.data(), widest.data(), static_cast<std::int64_t>(input.size())));
+    for (std::size_t i = 1; i + 1 < tables.size(); ++i) { // the last one has no such instructions
+        const std::vector<float> narrower = run(*tables[i]);
+        EXPECT_TRUE(
+            same_bits(narrower.data(), widest.data(), static_cast<std::int64_t>(input.size())))
+            << tables[i]->name;
+    }
 }
 
 } // namespace
