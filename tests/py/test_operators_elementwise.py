@@ -409,10 +409,8 @@ def test_in_place_operators_write_what_the_others_answer(name, data):
     x = data.draw(layouts.tensors(dtype, shape, layout))
     others = [data.draw(layouts.tensors(dtype, shape))] if name in BINARY else []
     expected = getattr(kael, name)(x, *others).to(dtype)
-    before = x.clone()
     assert getattr(x, name + "_")(*others) is x
     np.testing.assert_array_equal(layouts.numbers_of(x), layouts.numbers_of(expected))
-    assert before.shape == x.shape
 
 
 def test_kb028_elements_that_share_memory_are_not_written():

@@ -121,14 +121,20 @@ def test_figures_have_the_digits_that_mean_something(server):
         assert figure == float(f"{figure:.4g}")
 
 
-def test_a_client_that_leaves_frees_the_slot(server):
-    for stream in (False, True):
-        client = server.begin("x" * 500, max_tokens=512, stream=stream)
-        wait_for(lambda: not server.is_free() or server.counts())
-        client.close()
-        server.wait_until_free()
-    wait_for(lambda: sum(server.counts().values()) == 2)
-    assert server.generate("a", max_tokens=2).json["tokens"] == 2
+def test_a_client_that_leaves_frees_the_slot(tmp_path):
+    folder = server_checkpoint.write(tmp_path, layers=8, width=384)  # milliseconds for a token
+    server = Server(load_app(folder, "cpu").generator)
+    try:
+        for stream in (False, True):
+            client = server.begin("x" * 500, max_tokens=512, stream=stream, stop_at_eos=False)
+            wait_for(lambda: not server.is_free())
+            client.close()
+            server.wait_until_free()
+        wait_for(lambda: server.counts() == {"cancelled": 2})
+        assert server.generate("a", max_tokens=2, stop_at_eos=False).json["tokens"] == 2
+    finally:
+        server.close()
+        server.close_clients()
 
 
 def test_shutdown_ends_the_generation_of_the_library(server):

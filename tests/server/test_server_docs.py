@@ -13,7 +13,7 @@ import pytest
 import server_checkpoint
 import server_process
 
-from server import errors, generation_fields, limits
+from server import errors, limits
 from server.metrics import OUTCOMES, Metrics
 from server.options import OPTIONS
 from server.request import SCHEMA
@@ -93,9 +93,14 @@ def test_every_flag_is_described_with_its_default():
 
 
 def test_the_limits_are_the_ones_in_the_code():
-    numbers = [value for name, value in vars(generation_fields).items() if name.startswith(("MAX_", "MIN_"))]
-    for number in (limits.MAX_PROMPT_CHARACTERS, limits.MAX_BODY_BYTES, *numbers):
-        assert f"{number:,}" in PAGE or number == generation_fields.MAX_SEED
+    for number in (limits.MAX_PROMPT_CHARACTERS, limits.MAX_BODY_BYTES):
+        assert f"{number:,}" in PAGE
+    rows = re.findall(r"^\| `(\w+)` (\|.*)$", PAGE, re.MULTILINE)
+    for name, rules in SCHEMA.properties.items():
+        if name != "seed":  # whose limit is written as a power
+            for limit in ("maximum", "maxItems", "maxLength", "maxProperties"):
+                of_name = " ".join(row for other, row in rows if other == name)
+                assert limit not in rules or re.search(rf"\b{rules[limit]:,}\b", of_name), (name, limit)
     rows = dict(re.findall(r"^\| `(\w+)` \| ([^|]*) \| ", PAGE, re.MULTILINE))
     for name, rules in SCHEMA.properties.items():
         default = rules.get("default")
