@@ -32,6 +32,7 @@ def in_a_process(script, **environment):
     return done
 
 
+forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork for a process to lose by")
 # Python 3.12 and newer warn of every fork of a process with threads; ThreadSanitizer allows no new threads
 # after one unless asked.
 FORKS = {
@@ -572,7 +573,7 @@ print(caught)
     assert in_a_process(script).stdout == "300\n"
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@forks
 def test_a_model_from_before_a_fork_is_a_clear_error_in_the_child():  # B134
     script = (
         MODEL
@@ -602,7 +603,7 @@ print(len(model.generate([1], 3)))
     assert in_a_process(script, **FORKS).stdout == "3\n"
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@forks
 def test_what_was_made_before_a_fork_is_freed_by_the_parent_alone():
     script = """
 import os
@@ -621,7 +622,7 @@ print(freed)
     assert in_a_process(script, **FORKS).stdout == "['handle']\n"
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@forks
 def test_a_fork_during_a_generation_does_not_hang_the_child():
     script = (
         MODEL

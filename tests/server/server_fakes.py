@@ -136,12 +136,14 @@ class Paced:
 
     def __init__(self):
         self._turns = threading.Semaphore(0)
+        self.is_asked = False
 
     def step(self, tokens=1):
         for _ in range(tokens):
             self._turns.release()
 
     def generate(self, prompt, max_tokens, temperature, top_k, on_token):
+        self.is_asked = True
         for index in range(max_tokens):
             if not self._turns.acquire(timeout=30) or not on_token(ord("a") + index % 26):
                 return

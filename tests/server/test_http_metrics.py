@@ -187,16 +187,18 @@ def test_a_request_is_counted_before_the_end_of_its_answer_is_sent(serve, stream
 
 def test_the_time_to_the_first_token_counts_from_the_arrival(serve):
     model = Paced()
-    server = serve(model, SlowTokenizer(seconds=0.1), queue=1)
+    encoding = 0.2
+    server = serve(model, SlowTokenizer(seconds=encoding), queue=1)
     clients = [server.begin(max_tokens=1)]
-    wait_for(lambda: not server.is_free())
+    assert server.generator.tokenizer.started.wait(20)
     clients.append(server.begin(max_tokens=1))
     wait_for(lambda: server.sample("kael_requests_waiting") == 1)
-    time.sleep(0.1)
+    arrived = time.monotonic()
+    wait_for(lambda: model.is_asked)  # the first has been encoded, and the second has waited for it
+    waited = time.monotonic() - arrived
     model.step(2)
     assert [read_response(client).status for client in clients] == [200, 200]
-    # The first has been encoded; the second has waited for it, and for that, and was encoded too.
-    assert server.sample("kael_time_to_first_token_seconds_sum") >= 0.1 + 0.2
+    assert server.sample("kael_time_to_first_token_seconds_sum") >= 2 * encoding + waited
 
 
 @pytest.mark.parametrize("stream", [False, True])
