@@ -114,13 +114,8 @@ void Run::add_at() {
         return result;
     };
     const std::string name = slices ? "index_add" : "scatter_add";
-    const std::vector<Argument> arguments = {std::int64_t{dimension}, index.tensor, source.tensor};
-    if (input_.rarely(2)) {
-        check_in_place(name + '_', x, arguments, verdict, reference);
-    } else {
-        check(name, {x.tensor, arguments[0], arguments[1], arguments[2]}, verdict,
-              [&] { return std::vector<Expected>{reference()}; });
-    }
+    check_either_way(name, x, {std::int64_t{dimension}, index.tensor, source.tensor}, verdict,
+                     reference);
 }
 
 void Run::scatter() {
@@ -151,13 +146,8 @@ void Run::scatter() {
         });
         return result;
     };
-    if (input_.rarely(2)) {
-        check_in_place("scatter_", x, {std::int64_t{dimension}, index.tensor, source.argument()},
-                       verdict, reference);
-    } else {
-        check("scatter", {x.tensor, std::int64_t{dimension}, index.tensor, source.argument()},
-              verdict, [&] { return std::vector<Expected>{reference()}; });
-    }
+    check_either_way("scatter", x, {std::int64_t{dimension}, index.tensor, source.argument()},
+                     verdict, reference);
 }
 
 void Run::join() {

@@ -212,6 +212,17 @@ void Run::check_in_place(const std::string& name, Tracked& x, std::vector<Argume
     }
 }
 
+void Run::check_either_way(const std::string& name, Tracked& x, std::vector<Argument> arguments,
+                           Verdict verdict, const std::function<Expected()>& reference) {
+    if (input_.rarely(2)) {
+        check_in_place(name + '_', x, std::move(arguments), verdict, reference);
+    } else {
+        arguments.insert(arguments.begin(), x.tensor);
+        check(name, std::move(arguments), verdict,
+              [&] { return std::vector<Expected>{reference()}; });
+    }
+}
+
 void Run::require_all_same() const {
     for (const Tracked& tracked : tensors_) {
         require(tracked.tensor.storage()->version() == tracked.memory->version);

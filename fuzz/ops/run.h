@@ -87,6 +87,10 @@ private:
     void check_in_place(const std::string& name, Tracked& x, std::vector<Argument> arguments,
                         Verdict verdict, const std::function<Expected()>& reference);
 
+    // The operator `name`, or `name`_, which writes over `x`: right in the same cases.
+    void check_either_way(const std::string& name, Tracked& x, std::vector<Argument> arguments,
+                          Verdict verdict, const std::function<Expected()>& reference);
+
     void require_all_same() const;
 
     // ---- Steps

@@ -2,6 +2,7 @@
 // the same bits for any number of rows and columns, and no access outside what they are given.
 #include <cmath>
 #include <cstring>
+#include <initializer_list>
 #include <limits>
 
 #include "kernels/kernel_test.h"
@@ -40,7 +41,31 @@ int int8_weight(float value, float scale) {
     return scale == 0 ? 0 : static_cast<int>(std::nearbyint(value / scale));
 }
 
+// What a packed format keeps of one weight: a whole number, and the scale of its group.
+struct ScaledWeight {
+    int number;
+    float scale;
+};
+
+struct ScaledGroup {
+    std::vector<int> numbers;
+    float scale = 0;
+};
+
 constexpr std::int64_t kGroup = 64;
+constexpr std::int64_t kInt4Group = 32;
+
+// One weight of the documented layout of int4.
+ScaledWeight int4_weight(const std::uint8_t* packed, std::int64_t panel_size, std::int64_t k,
+                         std::int64_t column) {
+    constexpr std::int64_t kGroupSize = kInt4Group * 64 / 2 + 64 * 2;
+    const std::uint8_t* group = packed + column / 64 * panel_size + k / kInt4Group * kGroupSize;
+    const std::int64_t place = k % kInt4Group;
+    const std::uint8_t byte = group[place / 8 * 256 + column % 64 * 4 + place % 4];
+    const std::uint8_t* scale = group + kInt4Group * 64 / 2 + column % 64 * 2;
+    return {(place % 8 < 4 ? byte & 15 : byte >> 4) - 8,
+            from_bfloat16(std::uint32_t{scale[0]} | std::uint32_t{scale[1]} << 8)};
+}
 
 class Packed : public KernelTest {
 protected:
@@ -121,39 +146,78 @@ protected:
     [[nodiscard]] std::vector<const PackedKernels*> formats() const {
         return {&kernels().bfloat16, &kernels().int8, &kernels().int4};
     }
+
+    // Calls check(weights, k, column, unpacked) for every weight, until one fails.
+    template <typename Check>
+    void check_unpacked(const PackedKernels& packed, std::initializer_list<std::int64_t> depths,
+                        std::initializer_list<std::int64_t> widths, Check check) {
+        for (const std::int64_t depth : depths) {
+            for (const std::int64_t columns : widths) {
+                const Case weights = pack(packed, depth, columns);
+                GuardedFloats column(depth);
+                for (std::int64_t j = 0; j < columns; ++j) {
+                    packed.unpack_column(weights.matrix(), j, column.data());
+                    for (std::int64_t k = 0; k < depth; ++k) {
+                        ASSERT_NO_FATAL_FAILURE(check(weights, k, j, column[k]));
+                    }
+                }
+            }
+        }
+    }
+
+    // Products of one row, where documented(weights, begin, column) is what a format keeps of the
+    // group that begins there: whole numbers are summed in each group, and the groups in order.
+    template <typename Documented>
+    void check_products_to_the_bit(const PackedKernels& packed, std::int64_t group_size,
+                                   Documented documented) {
+        for (int round = 0; round < 30; ++round) {
+            const std::int64_t depth = integer(1, 300);
+            const std::int64_t columns = integer(1, 150);
+            const Case weights = pack(packed, depth, columns);
+            const auto x = random(depth);
+            const auto bias = random(columns);
+            const std::vector<float> y = multiply(packed, weights, x->data(), 1, bias->data());
+            for (std::int64_t j = 0; j < columns; ++j) {
+                float sum = 0;
+                for (std::int64_t begin = 0; begin < depth; begin += group_size) {
+                    const std::int64_t end = std::min(begin + group_size, depth);
+                    float largest = 0;
+                    for (std::int64_t k = begin; k < end; ++k) {
+                        largest = std::max(largest, std::fabs((*x)[k]));
+                    }
+                    const auto [numbers, scale] = documented(weights, begin, j);
+                    int dot = 0;
+                    for (std::int64_t k = begin; k < end; ++k) {
+                        dot += static_cast<int>(std::nearbyint((*x)[k] * (127.0f / largest))) *
+                               numbers[static_cast<std::size_t>(k - begin)];
+                    }
+                    sum = arithmetic().fused(static_cast<float>(dot), scale * (largest / 127.0f),
+                                             sum);
+                }
+                const float expected = sum + (*bias)[j];
+                ASSERT_TRUE(same_bits(&y[static_cast<std::size_t>(j)], &expected, 1))
+                    << depth << " x " << columns << ", column " << j;
+            }
+        }
+    }
 };
 
 TEST_P(Packed, Bfloat16WeightsAreTheNearestOnes) {
-    for (const std::int64_t depth : {1, 2, 7, 64, 97}) {
-        for (const std::int64_t columns : {1, 63, 64, 65, 200}) {
-            const Case weights = pack(kernels().bfloat16, depth, columns);
-            GuardedFloats column(depth);
-            for (std::int64_t j = 0; j < columns; ++j) {
-                kernels().bfloat16.unpack_column(weights.matrix(), j, column.data());
-                for (std::int64_t k = 0; k < depth; ++k) {
-                    ASSERT_EQ(column[k], from_bfloat16(nearest_bfloat16(weights.at(k, j))));
-                }
-            }
-        }
-    }
+    check_unpacked(kernels().bfloat16, {1, 2, 7, 64, 97}, {1, 63, 64, 65, 200},
+                   [](const Case& weights, std::int64_t k, std::int64_t column, float unpacked) {
+                       ASSERT_EQ(unpacked, from_bfloat16(nearest_bfloat16(weights.at(k, column))));
+                   });
 }
 
 TEST_P(Packed, Int8WeightsAreWholeNumbersOfTheirGroupsScale) {
-    for (const std::int64_t depth : {1, 3, 64, 65, 200}) {
-        for (const std::int64_t columns : {1, 64, 70}) {
-            const Case weights = pack(kernels().int8, depth, columns);
-            GuardedFloats column(depth);
-            for (std::int64_t j = 0; j < columns; ++j) {
-                kernels().int8.unpack_column(weights.matrix(), j, column.data());
-                for (std::int64_t k = 0; k < depth; ++k) {
-                    const float scale = int8_scale(weights.group(k, j));
-                    const auto number = static_cast<float>(int8_weight(weights.at(k, j), scale));
-                    ASSERT_LE(std::fabs(number), 127);
-                    ASSERT_EQ(column[k], number * scale);
-                }
-            }
-        }
-    }
+    check_unpacked(kernels().int8, {1, 3, 64, 65, 200}, {1, 64, 70},
+                   [](const Case& weights, std::int64_t k, std::int64_t column, float unpacked) {
+                       const float scale = int8_scale(weights.group(k, column));
+                       const auto number =
+                           static_cast<float>(int8_weight(weights.at(k, column), scale));
+                       ASSERT_LE(std::fabs(number), 127);
+                       ASSERT_EQ(unpacked, number * scale);
+                   });
 }
 
 // Groups of zeros alone have a scale of 0, those of very small numbers one that is not normal.
@@ -174,42 +238,16 @@ TEST_P(Packed, Int8KeepsGroupsOfZerosAndOfTheSmallestNumbers) {
     EXPECT_EQ(column[6], 0);
 }
 
-// One weight of the documented layout of int4: its whole number and its group's scale.
-struct Int4Weight {
-    int number;
-    float scale;
-};
-
-Int4Weight int4_weight(const std::uint8_t* packed, std::int64_t panel_size, std::int64_t k,
-                       std::int64_t column) {
-    constexpr std::int64_t kGroup4 = 32;
-    constexpr std::int64_t kGroupSize = kGroup4 * 64 / 2 + 64 * 2;
-    const std::uint8_t* group = packed + column / 64 * panel_size + k / kGroup4 * kGroupSize;
-    const std::int64_t place = k % kGroup4;
-    const std::uint8_t byte = group[place / 8 * 256 + column % 64 * 4 + place % 4];
-    const std::uint8_t* scale = group + kGroup4 * 64 / 2 + column % 64 * 2;
-    return {(place % 8 < 4 ? byte & 15 : byte >> 4) - 8,
-            from_bfloat16(std::uint32_t{scale[0]} | std::uint32_t{scale[1]} << 8)};
-}
-
 TEST_P(Packed, Int4WeightsAreWholeNumbersOfTheirGroupsScale) {
-    for (const std::int64_t depth : {1, 3, 32, 33, 200}) {
-        for (const std::int64_t columns : {1, 64, 70}) {
-            const PackedKernels& int4 = kernels().int4;
-            const Case weights = pack(int4, depth, columns);
-            GuardedFloats column(depth);
-            for (std::int64_t j = 0; j < columns; ++j) {
-                int4.unpack_column(weights.matrix(), j, column.data());
-                for (std::int64_t k = 0; k < depth; ++k) {
-                    const auto [number, scale] =
-                        int4_weight(weights.memory->data, int4.panel_size(depth), k, j);
-                    ASSERT_EQ(column[k], static_cast<float>(number) * scale);
-                    const float nearest = std::nearbyint(weights.at(k, j) / scale);
-                    ASSERT_EQ(static_cast<float>(number), std::clamp(nearest, -8.0f, 7.0f));
-                }
-            }
-        }
-    }
+    const PackedKernels& int4 = kernels().int4;
+    check_unpacked(int4, {1, 3, 32, 33, 200}, {1, 64, 70},
+                   [&](const Case& weights, std::int64_t k, std::int64_t column, float unpacked) {
+                       const auto [number, scale] = int4_weight(
+                           weights.memory->data, int4.panel_size(weights.depth), k, column);
+                       ASSERT_EQ(unpacked, static_cast<float>(number) * scale);
+                       const float nearest = std::nearbyint(weights.at(k, column) / scale);
+                       ASSERT_EQ(static_cast<float>(number), std::clamp(nearest, -8.0f, 7.0f));
+                   });
 }
 
 // Numbers whose extreme is divided by -8 have an error; the scale of least squares a smaller one.
@@ -240,70 +278,30 @@ TEST_P(Packed, Int4ScalesLoseLessThanThoseOfTheExtreme) {
 }
 
 TEST_P(Packed, Int4ProductsAreThoseOfTheDocumentedNumbersToTheBit) {
-    constexpr std::int64_t kGroup4 = 32;
-    for (int round = 0; round < 30; ++round) {
-        const std::int64_t depth = integer(1, 200);
-        const std::int64_t columns = integer(1, 150);
-        const PackedKernels& int4 = kernels().int4;
-        const Case weights = pack(int4, depth, columns);
-        const auto x = random(depth);
-        const auto bias = random(columns);
-        const std::vector<float> y = multiply(int4, weights, x->data(), 1, bias->data());
-        for (std::int64_t j = 0; j < columns; ++j) {
-            float sum = 0;
-            for (std::int64_t begin = 0; begin < depth; begin += kGroup4) {
-                const std::int64_t end = std::min(begin + kGroup4, depth);
-                float largest = 0;
-                for (std::int64_t k = begin; k < end; ++k) {
-                    largest = std::max(largest, std::fabs((*x)[k]));
-                }
-                int dot = 0;
-                float scale = 0;
-                for (std::int64_t k = begin; k < end; ++k) {
-                    const Int4Weight weight =
-                        int4_weight(weights.memory->data, int4.panel_size(depth), k, j);
-                    scale = weight.scale;
-                    dot += static_cast<int>(std::nearbyint((*x)[k] * (127.0f / largest))) *
-                           weight.number;
-                }
-                sum = arithmetic().fused(static_cast<float>(dot), scale * (largest / 127.0f), sum);
+    const PackedKernels& int4 = kernels().int4;
+    check_products_to_the_bit(
+        int4, kInt4Group, [&](const Case& weights, std::int64_t begin, std::int64_t column) {
+            ScaledGroup result;
+            for (std::int64_t k = begin; k < std::min(begin + kInt4Group, weights.depth); ++k) {
+                const auto [number, scale] =
+                    int4_weight(weights.memory->data, int4.panel_size(weights.depth), k, column);
+                result.numbers.push_back(number);
+                result.scale = scale;
             }
-            const float expected = sum + (*bias)[j];
-            ASSERT_TRUE(same_bits(&y[static_cast<std::size_t>(j)], &expected, 1))
-                << depth << " x " << columns << ", column " << j;
-        }
-    }
+            return result;
+        });
 }
 
 TEST_P(Packed, Int8ProductsAreThoseOfTheDocumentedNumbersToTheBit) {
-    for (int round = 0; round < 30; ++round) {
-        const std::int64_t depth = integer(1, 300);
-        const std::int64_t columns = integer(1, 150);
-        const Case weights = pack(kernels().int8, depth, columns);
-        const auto x = random(depth);
-        const auto bias = random(columns);
-        const std::vector<float> y = multiply(kernels().int8, weights, x->data(), 1, bias->data());
-        for (std::int64_t j = 0; j < columns; ++j) {
-            float sum = 0;
-            for (std::int64_t begin = 0; begin < depth; begin += kGroup) {
-                const std::int64_t end = std::min(begin + kGroup, depth);
-                float largest = 0;
-                for (std::int64_t k = begin; k < end; ++k) {
-                    largest = std::max(largest, std::fabs((*x)[k]));
-                }
-                const float scale = int8_scale(weights.group(begin, j));
-                int dot = 0;
-                for (std::int64_t k = begin; k < end; ++k) {
-                    dot += static_cast<int>(std::nearbyint((*x)[k] * (127.0f / largest))) *
-                           int8_weight(weights.at(k, j), scale);
-                }
-                sum = arithmetic().fused(static_cast<float>(dot), scale * (largest / 127.0f), sum);
-            }
-            const float expected = sum + (*bias)[j];
-            ASSERT_TRUE(same_bits(&y[static_cast<std::size_t>(j)], &expected, 1))
-                << depth << " x " << columns << ", column " << j;
-        }
-    }
+    check_products_to_the_bit(kernels().int8, kGroup,
+                              [](const Case& weights, std::int64_t begin, std::int64_t column) {
+                                  const std::vector<float> group = weights.group(begin, column);
+                                  ScaledGroup result{{}, int8_scale(group)};
+                                  for (const float value : group) {
+                                      result.numbers.push_back(int8_weight(value, result.scale));
+                                  }
+                                  return result;
+                              });
 }
 
 // Every product is rounded at most once, and every sum.
