@@ -732,7 +732,7 @@ KAEL_API int32_t kael_token_ring_descriptor(const kael_token_ring* ring);
  * KAEL_TOKEN_FAILED. */
 KAEL_API int32_t kael_token_ring_push(void* ring, int64_t token);
 /* Producer. A kael_stop_callback for user_data = the ring: 1 once kael_token_ring_stop was called.
- */
+ * Announces the tokens that a slow pass of the model gave beyond its first. */
 KAEL_API uint8_t kael_token_ring_stopping(void* ring);
 /* Producer: marks the end, wakes the consumer, gives up the producer's share. */
 KAEL_API void kael_token_ring_finish(kael_token_ring* ring);

@@ -43,11 +43,22 @@ bool TokenRing::push(std::int64_t token, std::int64_t nanoseconds) noexcept {
 
     const bool is_first = pushed == 0;
     const bool is_final = pushed + 1 == max_tokens_;
-    if (is_first || is_final || nanoseconds - last_wake_ >= kWakeIntervalNanoseconds) {
+    is_waiting_ = !is_first && !is_final && nanoseconds - last_wake_ < kWakeIntervalNanoseconds;
+    if (!is_waiting_) {
+        is_slow_ = !is_first && nanoseconds - last_push_ >= kWakeIntervalNanoseconds;
         last_wake_ = nanoseconds;
         wakeup_.wake();
     }
+    last_push_ = nanoseconds;
     return true;
+}
+
+bool TokenRing::stopping() noexcept {
+    if (is_waiting_ && is_slow_) {
+        is_waiting_ = false;
+        wakeup_.wake();
+    }
+    return stopping_.load(std::memory_order_relaxed);
 }
 
 void TokenRing::finish() noexcept {

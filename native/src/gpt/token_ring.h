@@ -37,7 +37,8 @@ public:
 
     static constexpr std::int64_t kMaxTokens = std::int64_t{1} << 24;
     // Waking a loop costs 7 to 30 us, more than a small model's token. A token pushed sooner than
-    // this after the last wake waits for the next one.
+    // this after the last wake waits for the next one, or where passes of the model take longer
+    // than this and give several tokens, for stopping(), which is asked before the next pass.
     static constexpr std::int64_t kWakeIntervalNanoseconds = 1'000'000;
 
     // Owned by both sides from the start; max_tokens from 0 to kMaxTokens.
@@ -50,9 +51,7 @@ public:
     // Producer. False when the ring is full: the caller announced more than it promised.
     [[nodiscard]] bool push(std::int64_t token) noexcept;
     [[nodiscard]] bool push(std::int64_t token, std::int64_t nanoseconds) noexcept;
-    [[nodiscard]] bool stopping() const noexcept {
-        return stopping_.load(std::memory_order_relaxed);
-    }
+    [[nodiscard]] bool stopping() noexcept;
     void finish() noexcept; // *this may be gone afterwards
 
     // Consumer.
@@ -78,7 +77,11 @@ private:
     // Counts since creation; a record's place is its count & mask_.
     alignas(kCacheLine) std::atomic<std::uint64_t> pushed_{0};
     std::atomic<bool> done_{false};
-    std::int64_t last_wake_ = 0; // the producer's own
+    // The producer's own:
+    std::int64_t last_wake_ = 0;
+    std::int64_t last_push_ = 0;
+    bool is_waiting_ = false; // the last token, for a wake
+    bool is_slow_ = false;    // the token of the last wake came long after the one before it
     alignas(kCacheLine) std::atomic<std::uint64_t> taken_{0};
     std::atomic<bool> stopping_{false};
 };

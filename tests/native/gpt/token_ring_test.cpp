@@ -119,6 +119,39 @@ TEST_P(TokenRingTest, WakesOnceInTheIntervalAndCountsFromTheLastWake) {
     ring->release();
 }
 
+TEST_P(TokenRingTest, TokensOfOneSlowPassAreAnnouncedBeforeTheNext) {
+    TokenRing* ring = create(100);
+    EXPECT_TRUE(wakes(*ring, 0, 0));
+    EXPECT_TRUE(wakes(*ring, 1, 20 * kInterval));
+    EXPECT_TRUE(ring->push(2, 20 * kInterval + 1));
+    EXPECT_TRUE(ring->push(3, 20 * kInterval + 2));
+    EXPECT_FALSE(readable(*ring));
+    EXPECT_FALSE(ring->stopping());
+    EXPECT_TRUE(readable(*ring));
+    EXPECT_EQ(drain(*ring).tokens, (std::vector<std::int64_t>{2, 3}));
+    EXPECT_FALSE(ring->stopping());
+    EXPECT_FALSE(readable(*ring)) << "there is nothing to announce";
+    ring->finish();
+    ring->release();
+}
+
+TEST_P(TokenRingTest, TokensOfFastPassesWaitWhateverIsAsked) {
+    TokenRing* ring = create(100);
+    std::int64_t now = 0;
+    EXPECT_TRUE(wakes(*ring, 0, now));
+    for (std::int64_t token = 1; token < 12; ++token) {
+        now += kInterval / 4;
+        EXPECT_TRUE(ring->push(token, now));
+        EXPECT_FALSE(ring->stopping());
+        EXPECT_EQ(readable(*ring), token % 4 == 0) << token;
+        if (token % 4 == 0) {
+            EXPECT_EQ(drain(*ring).tokens.back(), token);
+        }
+    }
+    ring->finish();
+    ring->release();
+}
+
 TEST_P(TokenRingTest, AFullRingRefusesAndOverwritesNothing) {
     TokenRing* ring = create(4);
     for (std::int64_t token = 0; token < 4; ++token) {
