@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import ipaddress
+import socket
 
 from tornado.httputil import HTTPServerRequest, split_host_and_port
 
@@ -88,11 +89,12 @@ class Access:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address to listen on is of this machine alone."""
+    """Whether an address to listen on is of this machine alone, or a name all of whose addresses are."""
     try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):  # on which nobody can listen
+        return False
+    return all(ipaddress.ip_address(str(address[0])).is_loopback for *_, address in found)
 
 
 def _is_address(host: str) -> bool:

@@ -16,8 +16,8 @@ import kael
 
 from . import target
 from .access import Access
+from .bodies import BodyHandler
 from .endpoints.operation import HealthAnswer
-from .generate import GenerationHandler
 from .generator import Generator
 from .handlers import NotFound, log_request
 from .hangup import HangupWatch
@@ -34,7 +34,7 @@ _LAST_WORDS_SECONDS = 1.0
 
 
 class KaelApplication(Application):
-    """Routes, and the requests for a text that are being answered."""
+    """Routes, and the requests that are being answered."""
 
     def __init__(self, generator: Generator, settings: Settings) -> None:
         super().__init__(
@@ -47,11 +47,11 @@ class KaelApplication(Application):
         self.server_settings = settings
         self.access = Access(settings)
         self.waiting_room = WaitingRoom(generator, settings.queue)
-        self.active: set[GenerationHandler] = set()
+        self.active: set[BodyHandler] = set()
         self.draining_bodies = 0
-        # For those who ask about tokens. One thread, of their own: a prompt whose request holds the slot must
-        # not wait behind them.
-        self.tokens_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="kael-tokens")
+        # For what takes its time and needs no slot. One thread, of its own: a prompt whose request holds the
+        # slot must not wait behind it.
+        self.slotless_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="kael-slotless")
 
     @cached_property
     def hangups(self) -> HangupWatch:
@@ -71,7 +71,7 @@ class KaelApplication(Application):
     def find_handler(self, request: httputil.HTTPServerRequest, **options: Any) -> Any:
         target.normalize(request)
         if request.path == "/health" and request.method in ("GET", "HEAD"):
-            return HealthAnswer(request, self.access.headers(request))
+            return HealthAnswer(request, self.access.headers(request), self.server_settings.stall_seconds)
         # By this header Tornado parses a body as a form, before the handler is asked, and refuses a bad one.
         request.headers.pop("Content-Type", None)
         return super().find_handler(request, **options)
@@ -95,8 +95,8 @@ class KaelApplication(Application):
         return self.generator.join(_LAST_WORDS_SECONDS)
 
     def close(self) -> None:
-        """Gives up what watches the connections, and the thread for tokens. Loop."""
-        self.tokens_thread.shutdown(wait=False, cancel_futures=True)
+        """Gives up what watches the connections, and the thread for those without the slot. Loop."""
+        self.slotless_thread.shutdown(wait=False, cancel_futures=True)
         if "hangups" in self.__dict__:
             self.hangups.close()
 

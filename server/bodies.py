@@ -8,14 +8,14 @@ answer goes out at once and the rest of the body is read and dropped, within bou
 from __future__ import annotations
 
 import asyncio
+import time
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any
 
-from tornado.http1connection import HTTP1Connection
-from tornado.iostream import IOStream
 from tornado.web import HTTPError, stream_request_body
 
-from .errors import RequestError, body_too_large
+from .errors import ClientLeft, RequestError, body_too_large
 from .handlers import BaseHandler
 
 # What a refused client may still send, in bytes and in time, and how many of them may do so at once: two that
@@ -28,6 +28,12 @@ MAX_DRAINS = 4
 # more digits is left to it, like one that is no number.
 _TORNADO_LIMIT = 1 << 62
 _MAX_LENGTH_DIGITS = 18
+
+# Of an answer, what is written at once: a client that takes so much makes progress.
+SLICE_BYTES = 64 * 1024
+
+# nginx's word for a client that closed its request.
+CLIENT_CLOSED_REQUEST = 499
 
 
 @stream_request_body
@@ -50,6 +56,9 @@ class BodyHandler(BaseHandler, ABC):
         self._received = 0
         self._refused = False
         self._drain_timer: asyncio.TimerHandle | None = None
+        self._has_come = False
+        # The time.monotonic() at which the client's connection ended.
+        self._left: asyncio.Future[float] = asyncio.get_running_loop().create_future()
 
     async def prepare(self) -> None:
         if self.request.method != "POST":
@@ -57,7 +66,7 @@ class BodyHandler(BaseHandler, ABC):
             if self._finished or self.request.method == "OPTIONS":
                 return
             raise HTTPError(405)
-        self._connection.set_max_body_size(_TORNADO_LIMIT)
+        self.http_connection.set_max_body_size(_TORNADO_LIMIT)
         length = self.request.headers.get("Content-Length", "")
         waits = self._settle_expectation()
         is_number = length.isascii() and length.isdigit() and len(length) <= _MAX_LENGTH_DIGITS
@@ -104,6 +113,9 @@ class BodyHandler(BaseHandler, ABC):
         await self.flush()
 
     async def post(self) -> None:
+        if self._finished:  # the client left at that moment
+            return
+        self._has_come = True
         if not self._refused:
             await self.answer(bytes(self._body))
         elif not self._finished:
@@ -111,17 +123,29 @@ class BodyHandler(BaseHandler, ABC):
             self.finish()
             self._close()
 
-    @property
-    def stream(self) -> IOStream:
-        """The client's connection."""
-        return self._connection.stream
+    async def send(self, data: str | bytes, may_stall: Callable[[], bool] = lambda: False) -> None:
+        """Writes, and waits until the system has taken it. Raises :class:`ClientLeft` when the client leaves,
+        or takes nothing for ``--stall-seconds``, at whose begin ``may_stall`` did not say that it may."""
+        body = data.encode() if isinstance(data, str) else data
+        seconds = self.application.server_settings.stall_seconds
+        for begin in range(0, len(body) or 1, SLICE_BYTES):
+            self.write(body[begin : begin + SLICE_BYTES])
+            flushed = self.flush()
+            while True:
+                waits_in_vain = not may_stall()
+                await first_of(flushed, self._left, seconds=seconds)
+                if self._left.done():  # first: Tornado calls a write that was cut off complete
+                    raise ClientLeft
+                if flushed.done():
+                    flushed.result()
+                    break
+                if waits_in_vain:
+                    self.stream.close()
+                    raise ClientLeft
 
-    @property
-    def _connection(self) -> HTTP1Connection:
-        assert isinstance(
-            self.request.connection, HTTP1Connection
-        )  # the one kind that Tornado's server makes
-        return self.request.connection
+    def stop_waiting(self) -> None:
+        """The server shuts down and cannot wait any longer for a client that does not read."""
+        self.stream.close()
 
     def _close(self) -> None:
         self.stream.close()
@@ -135,3 +159,19 @@ class BodyHandler(BaseHandler, ABC):
     def on_connection_close(self) -> None:
         self._end_drain()
         super().on_connection_close()
+        if not self._left.done():
+            self._left.set_result(time.monotonic())
+        if not self._has_come and not self._finished:
+            self.break_off()
+
+    def break_off(self) -> None:
+        """The body has not come whole: the connection has ended, or Tornado ended it, with 400, for there was
+        no sense in the body. Nobody is answered any more; the log has its line."""
+        if not self._refused:
+            self.set_status(400)
+        self.finish()
+
+
+async def first_of(*futures: asyncio.Future[Any], seconds: float | None = None) -> None:
+    """Waits until one of them is done, or the time is over."""
+    await asyncio.wait(set(futures), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)

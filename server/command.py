@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import io
 import json
 import logging
 import os
@@ -35,6 +36,8 @@ SWITCH_INTERVAL_SECONDS = 0.0005
 
 def run(options: argparse.Namespace) -> int:
     """Does what ``arguments.parse`` has read and returns the exit code."""
+    if isinstance(sys.stdout, io.TextIOWrapper):  # which may lack characters of a model's name and text
+        sys.stdout.reconfigure(errors="backslashreplace")
     if options.version:
         tell(version_line(kael.__version__))
         return EXIT_DONE

@@ -6,6 +6,7 @@ What body and answer look like is said by the endpoints.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from abc import abstractmethod
@@ -17,7 +18,7 @@ from tornado.iostream import StreamClosedError
 
 from . import errors
 from .answer import Answer, Part
-from .bodies import BodyHandler
+from .bodies import CLIENT_CLOSED_REQUEST, BodyHandler, first_of
 from .bridge import Bridge
 from .errors import ClientLeft, RequestError
 from .generator import Generator
@@ -32,8 +33,8 @@ _Made = TypeVar("_Made")
 # A comment of a stream of events, which its readers skip.
 PING = ": ping\n\n"
 
-# nginx's word for a client that closed its request.
-CLIENT_CLOSED_REQUEST = 499
+# The check of a larger one, with thousands of token ids, would hold up the loop.
+SMALL_BODY_BYTES = 4096
 
 
 class GenerationHandler(BodyHandler):
@@ -58,8 +59,6 @@ class GenerationHandler(BodyHandler):
     def initialize(self) -> None:
         super().initialize()
         self._generator: Generator = self.application.generator
-        # The time.monotonic() at which the client's connection ended.
-        self._left: asyncio.Future[float] = asyncio.get_running_loop().create_future()
         self._bridge: Bridge | None = None
         self._answer: Answer | None = None
         self._outcome: str | None = None
@@ -100,7 +99,7 @@ class GenerationHandler(BodyHandler):
             application.unwatch(self.stream)
 
     async def _generate(self, body: bytes) -> None:
-        request = self.parse(body)
+        request = await self._parse(body)
         generator = self._generator
         await self.application.waiting_room.reserve(request.max_tokens, self._left)
         try:
@@ -122,6 +121,12 @@ class GenerationHandler(BodyHandler):
         else:
             await self._plain(bridge, answer)
 
+    async def _parse(self, body: bytes) -> GenerateRequest:
+        if len(body) <= SMALL_BODY_BYTES:
+            return self.parse(body)
+        thread = self.application.slotless_thread
+        return await asyncio.get_running_loop().run_in_executor(thread, self.parse, body)
+
     def _time_out(self, bridge: Bridge, answer: Answer) -> None:
         answer.time_out()
         bridge.stop()
@@ -130,7 +135,7 @@ class GenerationHandler(BodyHandler):
         """The prompt's ids, from a thread. They are dropped when the client leaves before they are there."""
         encoding = asyncio.get_running_loop().run_in_executor(None, self._generator.prompt_ids, request)
         try:
-            await _first_of(encoding, self._left)
+            await first_of(encoding, self._left)
             if self._left.done():
                 raise ClientLeft
             return encoding.result()
@@ -144,7 +149,7 @@ class GenerationHandler(BodyHandler):
             parts += await _made(answer, partial(answer.feed, batch))
             if answer.stopped:
                 bridge.stop()
-        parts += answer.end()
+        parts += await _made(answer, answer.end)
         body = await _made(answer, lambda: to_json(self.whole(parts, answer, bridge)).encode())
         # Before the answer: a scrape that follows it must see it counted.
         self._count(answer.outcome)
@@ -163,10 +168,13 @@ class GenerationHandler(BodyHandler):
                 bridge.stop()
             if events:
                 await self._send(events, bridge)
-        last = self._events(answer.end(), answer)
+        last = await _made(answer, lambda: self._events(answer.end(), answer))
         last += "".join(map(_event, self.last_events(answer, bridge)))
         self._count(answer.outcome)
         await self._send(last + "data: [DONE]\n\n", bridge)
+        self._end_stream()
+
+    def _end_stream(self) -> None:
         self.finish()
         if self.request.version == "HTTP/1.0":  # which has no other end of a body of unknown length
             self.stream.close()
@@ -185,22 +193,9 @@ class GenerationHandler(BodyHandler):
         return await bridge.take()
 
     async def _send(self, data: str | bytes, bridge: Bridge) -> None:
-        """Writes, and waits until the system has taken it. A client that does not read is waited for as long
-        as its generation runs, since it costs nothing but a list of tokens, and then a little longer."""
-        self.write(data)
-        flushed = self.flush()
-        seconds = self.application.server_settings.stall_seconds
-        while True:
-            had_ended = bridge.ended
-            await _first_of(flushed, self._left, seconds=seconds)
-            if self._left.done():  # first: Tornado calls a write that was cut off complete
-                raise ClientLeft
-            if flushed.done():
-                flushed.result()
-                return
-            if had_ended:
-                self.stream.close()
-                raise ClientLeft
+        """A client that does not read is waited for as long as its generation runs, since it costs nothing
+        but a list of tokens, and then a little longer."""
+        await self.send(data, may_stall=lambda: not bridge.ended)
 
     def refuse(self, error: RequestError) -> None:
         self._count(error.outcome, error.reason)
@@ -208,7 +203,7 @@ class GenerationHandler(BodyHandler):
 
     async def _finish_refusal(self, error: RequestError) -> None:
         if error.closes:  # Tornado does not look at the header
-            await _first_of(self.flush(), self._left)
+            await first_of(self.flush(), self._left)
             self.finish()
             self.stream.close()
         else:
@@ -218,7 +213,9 @@ class GenerationHandler(BodyHandler):
         """The answer to a failure, or the event when the answer has begun."""
         if self._headers_written:
             self._count("error")
-            self.finish(_event(self.error_body(errors.failed())))
+            with contextlib.suppress(ClientLeft, StreamClosedError):
+                await self.send(_event(self.error_body(errors.failed())))
+                self._end_stream()
         else:
             self.clear()
             self.refuse(errors.failed())
@@ -244,21 +241,16 @@ class GenerationHandler(BodyHandler):
         if self._bridge is not None and not self._bridge.ended:
             self._bridge.abandon(errors.WorkerStuck("the worker thread did not end in time"))
         else:
-            self.stream.close()
+            super().stop_waiting()
 
     def on_connection_close(self) -> None:
         super().on_connection_close()
-        if not self._left.done():
-            self._left.set_result(time.monotonic())
         if self._bridge is not None:
             self._bridge.abandon(ClientLeft())
-        elif not self._finished and self not in self.application.active:
-            self._count("cancelled")  # in the middle of its body
 
-
-async def _first_of(*futures: asyncio.Future[Any], seconds: float | None = None) -> None:
-    """Waits until one of them is done, or the time is over."""
-    await asyncio.wait(set(futures), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    def break_off(self) -> None:
+        self._count("cancelled")
+        super().break_off()
 
 
 async def _made(answer: Answer, make: Callable[[], _Made]) -> _Made:

@@ -7,12 +7,16 @@ import logging
 import math
 import re
 import secrets
+from asyncio import Future
 from typing import TYPE_CHECKING, Any
 
+from tornado.http1connection import HTTP1Connection
+from tornado.iostream import IOStream
 from tornado.web import HTTPError, RequestHandler
 
 from .errors import BUSY_STATUS, RequestError
 from .logs import fields
+from .stalls import let_go_of_stalled
 
 if TYPE_CHECKING:
     from .app import KaelApplication
@@ -83,6 +87,25 @@ class BaseHandler(RequestHandler):
         for name, value in self.application.access.preflight_headers(self.request, self.ALLOW).items():
             self.set_header(name, value)
         self.finish()
+
+    def finish(self, chunk: str | bytes | dict[str, Any] | None = None) -> Future[None]:
+        """Ends the answer. A client that does not take it in time is let go."""
+        stream = self.stream
+        sent = super().finish(chunk)
+        let_go_of_stalled(stream, sent, self.application.server_settings.stall_seconds)
+        return sent
+
+    @property
+    def stream(self) -> IOStream:
+        """The client's connection."""
+        return self.http_connection.stream
+
+    @property
+    def http_connection(self) -> HTTP1Connection:
+        assert isinstance(
+            self.request.connection, HTTP1Connection
+        )  # the one kind that Tornado's server makes
+        return self.request.connection
 
     def write_refusal(self, error: RequestError) -> None:
         """Writes the answer of ``error`` without finishing it."""

@@ -296,7 +296,7 @@ OPTIONS = (
     Option(
         "stall-seconds",
         "S",
-        "time granted to a client that takes nothing, once its text is there",
+        "time granted to a client that takes nothing of its answer, once that is whole",
         _seconds(0.01),
         _DEFAULTS.stall_seconds,
     ),

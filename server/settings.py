@@ -23,6 +23,6 @@ class Settings:
     speculate: int = 0  # tokens to guess and try at once, at most
     max_body_bytes: int = MAX_BODY_BYTES
     ping_seconds: float = 15.0  # between two comments of a stream that has nothing to say; 0 for none
-    stall_seconds: float = 30.0  # for a client that takes nothing, once its generation has ended
+    stall_seconds: float = 30.0  # for a client that takes nothing of its answer, once that is whole
     idle_seconds: float = 75.0  # for a connection to be idle, or to send the headers of a request
     body_seconds: float = 30.0  # for the body of a request

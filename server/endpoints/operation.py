@@ -6,8 +6,10 @@ import time
 from typing import Any
 
 from tornado import httputil
+from tornado.http1connection import HTTP1Connection
 
 from ..handlers import SERVER_NAME, BaseHandler, OnlyOtherMethods, to_json
+from ..stalls import let_go_of_stalled
 
 
 def status(word: str) -> dict[str, Any]:
@@ -25,9 +27,12 @@ class HealthAnswer(httputil.HTTPMessageDelegate):
 
     BODY = b'{"status": "ok"}'
 
-    def __init__(self, request: httputil.HTTPServerRequest, headers: dict[str, str]) -> None:
+    def __init__(
+        self, request: httputil.HTTPServerRequest, headers: dict[str, str], stall_seconds: float
+    ) -> None:
         self._request = request
         self._headers = headers
+        self._stall_seconds = stall_seconds
 
     def finish(self) -> None:
         headers = httputil.HTTPHeaders(
@@ -41,9 +46,11 @@ class HealthAnswer(httputil.HTTPMessageDelegate):
         )
         body = b"" if self._request.method == "HEAD" else self.BODY
         connection = self._request.connection
-        assert connection is not None  # Tornado's server sets it before it asks for a handler
-        connection.write_headers(httputil.ResponseStartLine("", 200, "OK"), headers, body)
+        assert isinstance(connection, HTTP1Connection)  # the one kind that Tornado's server makes
+        stream = connection.stream
+        sent = connection.write_headers(httputil.ResponseStartLine("", 200, "OK"), headers, body)
         connection.finish()
+        let_go_of_stalled(stream, sent, self._stall_seconds)
 
 
 class ReadyHandler(BaseHandler):

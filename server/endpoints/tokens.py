@@ -7,11 +7,13 @@ from abc import abstractmethod
 from collections.abc import Iterable
 from typing import Any
 
+from tornado.iostream import StreamClosedError
+
 import kael
 
 from .. import errors
-from ..bodies import BodyHandler
-from ..errors import RequestError
+from ..bodies import CLIENT_CLOSED_REQUEST, BodyHandler
+from ..errors import ClientLeft, RequestError
 from ..generation_fields import ALLOW_SPECIAL, TOKEN_ID
 from ..generator import Generator
 from ..handlers import to_json
@@ -76,18 +78,25 @@ class TokensHandler(BodyHandler):
         return self.application.generator
 
     async def answer(self, body: bytes) -> None:
+        application = self.application
+        application.active.add(self)
         try:
             if self.generator.shutting_down.is_set():
                 raise errors.shutting_down()
-            loop, thread = asyncio.get_running_loop(), self.application.tokens_thread
+            loop, thread = asyncio.get_running_loop(), application.slotless_thread
             text = await loop.run_in_executor(thread, self._answer_text, body)
+            self.set_header("Content-Length", len(text))
+            await self.send(text)
+            self.finish()
         except RequestError as refusal:
             self.refuse(refusal)
             self.finish()
             if refusal.closes:
                 self.stream.close()
-        else:
-            self.finish(text)
+        except (ClientLeft, StreamClosedError):
+            self.set_status(CLIENT_CLOSED_REQUEST, "Client Closed Request")
+        finally:
+            application.active.discard(self)
 
     def _answer_text(self, body: bytes) -> str:
         """Nothing for a client that has left while others were answered."""

@@ -19,6 +19,7 @@ from server import create_app
 from server.serve import start, stop
 
 SECONDS = 20  # after which any wait of a test has failed
+LONGER = 2 * SECONDS  # than a client waits, so that a loop that is held up is noticed
 
 
 @dataclass

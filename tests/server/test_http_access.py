@@ -3,14 +3,38 @@
 from __future__ import annotations
 
 import json
+import socket
 
 import pytest
 from server_fakes import Echo, Paced
 from server_live import message, read_response, read_to_end, wait_for
 
+from server.access import is_loopback
 from server.routes import ROUTES
 
 KEY = "correct-horse"
+
+
+@pytest.mark.parametrize(
+    ("addresses", "expected"),
+    [
+        (["127.0.0.1"], True),
+        (["127.0.1.1", "::1"], True),
+        (["127.0.0.1", "192.0.2.1"], False),
+        (["2001:db8::1"], False),
+    ],
+)
+def test_a_name_is_of_this_machine_alone_where_all_its_addresses_are(monkeypatch, addresses, expected):
+    found = [(0, 0, 0, "", (address, 0)) for address in addresses]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+    assert is_loopback("name") is expected
+
+
+def test_what_names_no_address_is_not_this_machine_alone():
+    assert not is_loopback("")
+    assert not is_loopback("a" * 300)
+
+
 PROMPT = json.dumps({"prompt": "hi", "max_tokens": 2})
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import http.client
+import logging
+import threading
 import time
 
 import pytest
 from server_fakes import Echo
-from server_live import message, read_response, read_to_end, read_until, wait_for
+from server_live import LONGER, message, read_response, read_to_end, read_until, wait_for
 
 from server import bodies
+from server.endpoints.generate import GenerateHandler
 from server.limits import MAX_BODY_BYTES
 
 TOO_LARGE = {"error": "the body is larger than 50176 bytes (the server's --max-body-bytes)"}
@@ -228,6 +231,50 @@ def test_a_body_that_does_not_come_is_not_waited_for(serve):  # T11
     assert time.monotonic() - started < 10
     client.close()
     wait_for(lambda: server.counts() == {"cancelled": 1})
+
+
+def test_the_loop_goes_on_while_a_large_body_is_checked(serve, monkeypatch):
+    asked, released = threading.Event(), threading.Event()
+
+    def parse(self, body, original=GenerateHandler.parse):
+        asked.set()
+        released.wait(LONGER)
+        return original(self, body)
+
+    monkeypatch.setattr(GenerateHandler, "parse", parse)
+    server = serve(Echo())
+    client = server.connect()
+    client.sendall(message({"prompt": "a" * 5000, "max_tokens": 2}))
+    assert asked.wait(20)
+    assert server.get("/health").status == 200
+    released.set()
+    assert read_response(client).status == 413
+
+
+@pytest.mark.parametrize(
+    ("path", "sent", "line"),
+    [
+        ("/generate", {"key": "wrong", "length": 10}, "POST /generate 401"),
+        ("/tokenize", {"key": "wrong", "length": 10}, "POST /tokenize 401"),
+        ("/generate", {"key": "right", "length": 90_000_000}, "POST /generate 413"),
+        ("/generate", {"key": "right", "length": 10}, "POST /generate 400"),
+        ("/detokenize", {"key": "right", "length": 10}, "POST /detokenize 400"),
+    ],
+)
+def test_a_request_whose_body_does_not_come_has_one_line_in_the_log(serve, caplog, path, sent, line):
+    caplog.set_level(logging.INFO)
+    server = serve(Echo(), api_keys=("right",))
+    client = server.connect()
+    client.sendall(
+        f"POST {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {sent['key']}\r\n"
+        f"Content-Length: {sent['length']}\r\n\r\n{{".encode()
+    )
+    if not line.endswith("400"):
+        assert read_response(client).status == int(line[-3:])
+    client.close()
+    wait_for(lambda: line in caplog.text)
+    server.close()
+    assert caplog.text.count(f"POST {path}") == 1
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import server_checkpoint
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from server_fakes import Bytes, Echo, EndlessModel, EndlessRing, Paced, Recorder, Sequence, SlowTokenizer
-from server_live import Server, read_response, wait_for
+from server_live import LONGER, Server, message, read_response, wait_for
 
 import kael
 from server import Generator, generation_fields, load_app
@@ -295,8 +295,16 @@ def test_a_prompt_that_was_not_read_to_its_end_has_no_logprobs(serve):
     assert [entry["logprob"] for entry in answer.json["logprobs"]] == [None] * 3
 
 
-@modes
-def test_the_loop_goes_on_while_logprobs_are_written_out(serve, stream):
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"prompt": "ab", "max_tokens": 2, "logprobs": 2},
+        {"prompt": "ab", "max_tokens": 2, "logprobs": 2, "stream": True},
+        {"prompt": "ab", "max_tokens": 0, "logprobs": 2, "echo": True},
+        {"prompt": "ab", "max_tokens": 0, "logprobs": 2, "echo": True, "stream": True},
+    ],
+)
+def test_the_loop_goes_on_while_logprobs_are_written_out(serve, fields):
     class Slow(Bytes):
         """Waits, where it is asked from the loop's thread or another."""
 
@@ -305,14 +313,15 @@ def test_the_loop_goes_on_while_logprobs_are_written_out(serve, stream):
 
         def decode(self, ids):
             self.asked.set()
-            self.released.wait(20)
+            self.released.wait(LONGER)
             return super().decode(ids)
 
     kael.manual_seed(0)
     model = kael.GPT(vocab_size=256, max_positions=64, layers=1, heads=2, dimension=16)
     tokenizer = Slow()
     server = serve(model, tokenizer, context=64)
-    client = server.begin("ab", max_tokens=2, logprobs=2, stream=stream)
+    client = server.connect()
+    client.sendall(message(fields, path="/v1/completions"))
     assert tokenizer.asked.wait(20)
     assert server.get("/health").status == 200
     tokenizer.released.set()

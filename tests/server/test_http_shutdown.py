@@ -99,6 +99,20 @@ def test_a_prompt_that_is_being_encoded_is_not_generated_from_any_more(serve):
     assert server.is_free()
 
 
+def test_those_who_have_asked_about_tokens_are_answered(serve):
+    tokenizer = SlowTokenizer(20)
+    server = serve(EndlessModel(), tokenizer)
+    clients = [server.connect() for _ in range(2)]
+    for client in clients:
+        client.sendall(message({"text": "ab"}, path="/tokenize"))
+    wait_for(lambda: len(server.app.active) == 2)
+    thread = close_in_background(server)
+    tokenizer.released.set()
+    assert [read_response(client).json["tokens"] for client in clients] == [[97, 98]] * 2
+    thread.join()
+    assert server.drained
+
+
 @pytest.mark.parametrize("stream", [False, True])
 def test_the_client_of_a_worker_that_does_not_come_back_is_told(serve, monkeypatch, stream, caplog):  # B067
     monkeypatch.setattr("server.app._LAST_WORDS_SECONDS", 0.3)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import json
 import threading
 import time
 
@@ -195,6 +196,32 @@ def test_a_slow_reader_gets_everything(serve):
     server.wait_until_free()
     answer = read_response(client)
     assert len(answer.text) == 300 * 20_000
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_client_that_reads_slowly_is_not_taken_for_a_stalled_one(serve, stream):
+    server = serve(Echo(), Fat(), stall_seconds=0.5)
+    client = server.connect(receive_buffer=65536)
+    client.sendall(message({"prompt": "hi", "max_tokens": 512, "stream": stream}))
+    server.wait_until_free()
+    read = 0
+    while chunk := client.recv(1 << 18):
+        read += len(chunk)
+        if read >= 512 * 20_000:
+            break
+        time.sleep(len(chunk) / 10e6)  # all of it takes twice the time in which nothing may be taken
+    assert read >= 512 * 20_000
+
+
+@pytest.mark.parametrize("request_line", ["GET /health", "GET /metrics", "POST /tokenize", "GET /nowhere"])
+def test_a_client_that_reads_no_answer_is_let_go(serve, request_line):
+    server = serve(Echo(), stall_seconds=0.1)
+    client = server.connect(receive_buffer=4096)
+    body = json.dumps({"text": "a" * 1000, "pieces": True}) if request_line.startswith("POST") else ""
+    asked = f"{request_line} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode()
+    with pytest.raises(ConnectionError):
+        client.sendall(asked * (50_000_000 // len(asked)))
+    wait_for(lambda: not server.http_server._connections)
 
 
 def test_the_event_loop_keeps_answering_while_a_prompt_is_encoded(serve):

@@ -287,3 +287,12 @@ def test_a_stream_to_an_http_1_0_client_ends_with_its_connection(serve):
     head = f"POST /generate HTTP/1.0\r\nConnection: keep-alive\r\nContent-Length: {len(body)}\r\n\r\n"
     client.sendall(head.encode() + body)
     assert read_to_end(client).endswith(b"data: [DONE]\n\n")
+
+
+def test_a_stream_that_fails_ends_for_an_http_1_0_client_too(serve):
+    server = serve(Broken(tokens=2))
+    client = server.connect()
+    body = b'{"prompt": "hi", "max_tokens": 3, "stream": true}'
+    head = f"POST /generate HTTP/1.0\r\nConnection: keep-alive\r\nContent-Length: {len(body)}\r\n\r\n"
+    client.sendall(head.encode() + body)
+    assert read_to_end(client).endswith(b'data: {"error": "generation failed"}\n\n')

@@ -11,7 +11,7 @@ import server_checkpoint
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from server_fakes import BrokenDecoder, BrokenTokenizer, Bytes, Echo, EndlessModel, Letters, SlowTokenizer
-from server_live import Server, reset, wait_for
+from server_live import LONGER, Server, reset, wait_for
 
 from server import Generator, load_app
 from server.endpoints.tokens import DETOKENIZE_SCHEMA, TOKENIZE_SCHEMA
@@ -175,7 +175,7 @@ def test_it_needs_no_slot(serve):
 
 
 def test_the_loop_answers_while_a_text_is_encoded(serve):
-    tokenizer = SlowTokenizer(20)
+    tokenizer = SlowTokenizer(LONGER)
     server = serve(Echo(), tokenizer)
     answers = []
     asking = threading.Thread(target=lambda: answers.append(ask(server, "/tokenize", text="ab")))
@@ -194,7 +194,7 @@ def test_a_generation_does_not_wait_for_those_who_ask_about_tokens(serve):
 
         def encode(self, text):
             if text == "slow":
-                self.released.wait(20)
+                self.released.wait(LONGER)
             return super().encode(text)
 
     tokenizer = SlowText()
@@ -226,7 +226,7 @@ def test_nothing_is_encoded_for_a_client_that_has_left(serve):  # B044
     client = server.connect()
     body = b'{"text": "second"}'
     client.sendall(b"POST /tokenize HTTP/1.1\r\nHost: test\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
-    wait_for(lambda: server.app.tokens_thread._work_queue.qsize() == 1)
+    wait_for(lambda: server.app.slotless_thread._work_queue.qsize() == 1)
     reset(client)
     wait_for(lambda: len(server.http_server._connections) == 1)
     tokenizer.released.set()

@@ -250,6 +250,18 @@ def test_check_loads_the_model_and_prints_an_answer(checkpoint):
     assert result.stderr == ""
 
 
+def test_it_serves_where_stdout_lacks_characters_of_the_models_name(checkpoint, tmp_path, monkeypatch):
+    folder = tmp_path / "modèle-模型"
+    folder.symlink_to(checkpoint)
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    result = server_process.run("--check", "--data", folder)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert "mod\\xe8le-\\u6a21\\u578b" in result.stdout
+    with server_process.serve("--data", folder) as server:
+        assert "(mod\\xe8le-\\u6a21\\u578b, float32)" in server.announcement
+        assert server.get("/health").status == 200
+
+
 def test_threads_says_how_many_the_model_computes_with(capsys, checkpoint):
     threads, interval = kael.get_num_threads(), sys.getswitchinterval()
     try:
@@ -481,6 +493,7 @@ def test_keys_come_from_a_file_too_and_are_shown_nowhere(checkpoint, tmp_path):
     ("flags", "warns", "foreign"),
     [
         ([], False, 403),
+        (["--host", "127.1"], False, 403),
         (["--allowed-host", "evil.example"], False, 200),
         (["--allowed-host", "*"], False, 200),
         (["--host", "0.0.0.0"], True, 200),
@@ -506,7 +519,7 @@ def test_the_log_is_of_json_on_request_and_holds_nothing_of_a_bad_request(checkp
         assert server.wait() == 0
         lines = [json.loads(line) for line in server.stderr.splitlines()]
         assert [line["message"] for line in lines if line["logger"] == "tornado.general"]
-        assert [line["status"] for line in lines if line.get("path") == "/generate"] == [200]
+        assert [line["status"] for line in lines if line.get("path") == "/generate"] == [400, 200]
         assert "canary7391" not in server.stderr
 
 
