@@ -19,6 +19,7 @@ from .settings import ANY, Settings
 ENVIRONMENT_PREFIX = "KAEL_SERVE_"
 
 _LONGEST_KEY = 1000
+_MAX_DIGITS = 20
 KEY_RULE = f"1 to {_LONGEST_KEY} ASCII characters without spaces"
 
 _SEPARATOR = ","  # of several values in one variable of the environment
@@ -26,7 +27,8 @@ _SEPARATOR = ","  # of several values in one variable of the environment
 
 def _whole_number(what: str, lowest: int, highest: int) -> Callable[[str], int]:
     def read(text: str) -> int:
-        if not (text.isascii() and text.isdigit() and lowest <= int(text[:20]) <= highest):
+        is_number = text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS
+        if not (is_number and lowest <= int(text) <= highest):
             raise argparse.ArgumentTypeError(f"{text!r} is no {what}, expected {lowest} to {highest}")
         return int(text)
 

@@ -338,6 +338,7 @@ def test_an_address_of_somewhere_else_is_refused(capsys, checkpoint, host):
         (["--port", "-1"], "-1"),
         (["--port", "http"], "http"),
         (["--port", "9" * 5000], "--port"),
+        (["--port", "0" * 20 + "99999"], "99999"),
         (["--device", "tpu"], "tpu"),
         (["--unknown"], "--unknown"),
         (["--che"], "--che"),  # no abbreviations: the next version's flags would change what they mean
