@@ -129,6 +129,22 @@ class Server(Client):
         assert self.failures == []
         return self.drained
 
+    @contextlib.contextmanager
+    def hold_loop(self):
+        """The server sees nothing of what comes until the end of the with block."""
+        held, released = threading.Event(), threading.Event()
+
+        def hold():
+            held.set()
+            released.wait(LONGER)
+
+        self.loop.call_soon_threadsafe(hold)
+        assert held.wait(SECONDS)
+        try:
+            yield
+        finally:
+            released.set()
+
     # What the server knows
 
     def sample(self, name, **labels):

@@ -151,9 +151,10 @@ def test_a_request_cancelled_while_encoding_frees_its_slot(serve, way):
 
 def test_a_client_that_left_before_its_turn_is_not_served(serve):  # B044
     server = serve(Paced())  # which would wait for ever to be told to go on
-    for _ in range(50):
-        client = server.begin(max_tokens=512)
-        reset(client)
+    with server.hold_loop():  # until all have left
+        for _ in range(50):
+            client = server.begin(max_tokens=512)
+            reset(client)
     wait_for(lambda: sum(server.counts().values()) >= 1 and server.is_free())
     server.wait_until_free()
     assert server.counts().get("ok", 0) == 0
