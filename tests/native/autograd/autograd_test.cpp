@@ -10,36 +10,18 @@
 #include "kael/autograd.h"
 #include "kael/operators.h"
 
+#include "autograd/leaves.h"
 #include "autograd/record.h"
 #include "message_of.h"
 
 namespace kael {
 namespace {
 
-using Values = std::vector<float>;
+using test::constant;
+using test::leaf;
 using test::message_of;
-
-Tensor constant(const Values& values, const Shape& shape) {
-    return Tensor::from_bytes(values.data(), static_cast<std::int64_t>(4 * values.size()), shape,
-                              DType::float32);
-}
-
-Tensor leaf(const Values& values, const Shape& shape) {
-    return constant(values, shape).set_requires_grad(true);
-}
-
-Tensor leaf(const Values& values) {
-    return leaf(values, {static_cast<std::int64_t>(values.size())});
-}
-
-Values values_of(const Tensor& tensor) {
-    if (!tensor.defined()) {
-        return {};
-    }
-    const Tensor flat = tensor.detach().contiguous();
-    const float* const data = flat.data<float>();
-    return {data, data + flat.numel()};
-}
+using test::Values;
+using test::values_of;
 
 TEST(Backward, AddsWhatMeetsInALeaf) {
     const Tensor x = leaf({3, 4});
