@@ -215,16 +215,18 @@ Tensor argmin(const Tensor& x, std::optional<int> dimension, bool keep) {
 }
 
 Tensor cumsum(const Tensor& x, int dimension) {
-    return recorded(
-        "CumsumBackward", x, without_recording([&] { return forward::cumsum(x, dimension); }), {},
-        [dimension](const Backward& context) {
-            // The sum of an element and all after it.
-            const Tensor& gradient = context.gradient();
-            if (gradient.rank() == 0) {
-                return gradient;
-            }
-            return sum(gradient, {{dimension}, true}) - cumsum(gradient, dimension) + gradient;
-        });
+    return recorded("CumsumBackward", x,
+                    without_recording([&] { return forward::cumsum(x, dimension); }), {},
+                    [dimension](const Backward& context) {
+                        // The sum of an element and all after it. Not of all less those before it:
+                        // a difference loses what is small beside them, and of infinities it is
+                        // NaN.
+                        const Tensor& gradient = context.gradient();
+                        if (gradient.rank() == 0) {
+                            return gradient;
+                        }
+                        return flip(cumsum(flip(gradient, {dimension}), dimension), {dimension});
+                    });
 }
 
 Tensor softmax(const Tensor& x, int dimension) {

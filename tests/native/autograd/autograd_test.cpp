@@ -1,6 +1,7 @@
 // The graph and the engine: which gradients come, where they add up, and what is refused. The
 // values are worked out by hand.
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <thread>
 #include <vector>
@@ -207,6 +208,21 @@ TEST(InPlace, IsRefusedForAViewMadeInsideNoGrad) {
     EXPECT_EQ(message_of([&] { mul_(view, 3.0); }),
               "mul_ would overwrite a view of shape [] that was made inside no_grad, where nobody "
               "can record it, expected one made outside");
+}
+
+TEST(Backward, SumsTheGradientsOfACumulativeSumFromTheEnd) {
+    const auto gradient_for = [](const Values& given, const Shape& shape, int dimension) {
+        const Tensor x = leaf(given, shape);
+        autograd::backward({cumsum(x, dimension)}, {constant(given, shape)});
+        return values_of(x.grad());
+    };
+    constexpr float kInfinity = std::numeric_limits<float>::infinity();
+    EXPECT_EQ(gradient_for({1, 10, 100, 1000}, {2, 2}, 0), (Values{101, 1010, 100, 1000}));
+    EXPECT_EQ(gradient_for({1, 10, 100, 1000}, {2, 2}, -1), (Values{11, 10, 1100, 1000}));
+    EXPECT_EQ(gradient_for({1e20F, 1, 2}, {3}, 0), (Values{1e20F, 3, 2})); // nothing is lost
+    EXPECT_EQ(gradient_for({kInfinity, 1, 2}, {3}, 0), (Values{kInfinity, 3, 2}));
+    EXPECT_EQ(gradient_for({7}, {}, 0), (Values{7}));
+    EXPECT_EQ(gradient_for({}, {2, 0}, 1), Values{});
 }
 
 TEST(Grad, AnswersForTheInputsAndLeavesTheLeavesAlone) {
