@@ -19,12 +19,12 @@ GradientHooks& AccumulateGrad::hooks() noexcept {
 
 GradientList AccumulateGrad::apply(const Tensor& gradient) {
     Tensor& total = leaf_.autograd_state()->gradient;
-    if (grad_enabled()) { // the gradient has a graph of its own, which must not be written over
-        total = total.defined() ? total + gradient : gradient;
-    } else if (total.defined()) {
-        add_(total, gradient);
-    } else {
+    if (!total.defined()) { // the leaf's own, which a later pass may write
         total = gradient.is_sole_owner() ? gradient : gradient.clone();
+    } else if (grad_enabled()) { // it has a graph of its own, which must not be written over
+        total = total + gradient;
+    } else {
+        add_(total, gradient);
     }
     return {};
 }

@@ -68,6 +68,46 @@ TEST(Backward, WalksAndFreesAMillionNodes) { // KB043, KB044
     }
 }
 
+TEST(Backward, GivesEveryLeafAGradientOfItsOwn) {
+    for (const bool with_graph : {false, true}) {
+        SCOPED_TRACE(with_graph);
+        const autograd::BackwardOptions options{.create_graph = with_graph};
+        const Tensor a = leaf({3, 5});
+        const Tensor b = leaf({1, 1});
+        const Tensor z = a + b; // both get one gradient
+        autograd::backward({sum(z * z)}, {}, options);
+        sum(a * a).backward();
+        EXPECT_EQ(values_of(a.grad()), (Values{8 + 6, 12 + 10}));
+        EXPECT_EQ(values_of(b.grad()), (Values{8, 12}));
+
+        const Tensor x = leaf({1, 2});
+        autograd::backward({sum(x)}, {}, options); // an expanded one
+        sum(x * 2.0).backward();
+        EXPECT_EQ(values_of(x.grad()), (Values{3, 3}));
+
+        const Tensor root = leaf({1, 2});
+        const Tensor given = constant({10, 20}, {2});
+        autograd::backward({root}, {given}, options);
+        sum(root).backward();
+        EXPECT_EQ(values_of(root.grad()), (Values{11, 21}));
+        EXPECT_EQ(values_of(given), (Values{10, 20}));
+        for (Tensor tensor : {a, b, x, root}) { // a recorded gradient keeps its leaf alive
+            tensor.set_grad({});
+        }
+    }
+}
+
+TEST(Backward, GivesALeafAGradientThatCanBeDifferentiated) {
+    Tensor x = leaf({2});
+    const Tensor y = x * x * x;
+    autograd::backward({y}, {}, {.create_graph = true});
+    const Tensor first = x.grad();
+    EXPECT_EQ(values_of(first), (Values{12}));
+    x.set_grad({});
+    first.backward();
+    EXPECT_EQ(values_of(x.grad()), (Values{12}));
+}
+
 TEST(Backward, NeedsAGradientForMoreThanOneElement) {
     const Tensor x = leaf({1, 2});
     const Tensor y = x * 3.0;
