@@ -320,3 +320,24 @@ def test_a_hook_is_let_go_with_the_graph(x):
     del loss
     gc.collect()
     assert gone() is None
+
+
+def test_a_hook_may_remove_itself_while_it_is_let_go(x):
+    class Hook:
+        def __call__(self, gradient):
+            return None
+
+        def __del__(self):
+            removals.append(self.handle.remove())
+
+    removals = []
+    for tensor in (x, x * 2.0):
+        hook = Hook()
+        hook.handle = tensor.register_hook(hook)
+        handle = hook.handle
+        del hook
+        handle.remove()
+    gc.collect()
+    assert removals == [None, None]
+    (x * 3.0).sum().backward()
+    assert x.grad.tolist() == [3.0, 3.0]

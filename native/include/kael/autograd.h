@@ -144,10 +144,13 @@ std::uint64_t add_gradient_hook(const Tensor& tensor, GradientHook hook);
 void remove_gradient_hook(const Tensor& tensor, std::uint64_t number);
 
 // Calls `hook` before the node runs, with the gradient that it is about to take, or after it ran.
-// Answers with the key in node.hooks() or node.node_hooks(), under which it can be removed. Not
-// while a backward pass of another thread may run the node.
+// Answers with what remove_hook() takes. Not while a backward pass of another thread may run the
+// node.
 std::uint64_t add_hook_before(Node& node, GradientHook hook);
 std::uint64_t add_hook_after(Node& node, NodeHook hook);
+// Either kind; a number that is gone does nothing. What the hook owned is freed last: it may call
+// this again.
+void remove_hook(Node& node, std::uint64_t number);
 
 // The node that made `tensor`; of a leaf the one that adds to its grad(); null when it needs no
 // gradient.

@@ -39,6 +39,12 @@ std::uint64_t add_hook_after(Node& node, NodeHook hook) {
     return number;
 }
 
+void remove_hook(Node& node, std::uint64_t number) {
+    // Freed when neither map is being changed any more.
+    const auto before = node.hooks().extract(number);
+    const auto after = node.node_hooks().extract(number);
+}
+
 Node::Node(std::string name, std::vector<NodeInput> inputs, const Tensor& result)
     : Node(std::move(name), std::move(inputs), result, next_sequence()) {}
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 #include <string_view>
+#include <utility>
 
 #include "kael/error.h"
 #include "kael/operators.h"
@@ -49,7 +50,8 @@ public:
         return backward_(Backward(gradient, std::move(saved), inputs()));
     }
 
-    void release() override { saved_.clear(); }
+    // Freed when the list is empty: the owner of borrowed memory may walk the graph again.
+    void release() override { const auto freed = std::exchange(saved_, {}); }
 
 private:
     BackwardFunction backward_;

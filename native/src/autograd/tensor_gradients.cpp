@@ -1,6 +1,6 @@
 // The methods of Tensor that are about gradients, and where gradients go.
-#include <atomic>
 #include <memory>
+#include <utility>
 
 #include "kael/autograd.h"
 #include "kael/error.h"
@@ -82,7 +82,9 @@ void Tensor::set_grad(const Tensor& gradient) {
         KAEL_CHECK(!gradient.is_same(*this),
                    "set_grad: a tensor as its own gradient, expected another one");
     }
-    state_of(*this).gradient = gradient;
+    // The old one is freed last: with it goes its graph, and with that hooks, which may ask for
+    // this.
+    const Tensor before = std::exchange(state_of(*this).gradient, gradient);
 }
 
 Tensor Tensor::detach() const {
@@ -112,7 +114,7 @@ std::uint64_t add_gradient_hook(const Tensor& tensor, GradientHook hook) {
 
 void remove_gradient_hook(const Tensor& tensor, std::uint64_t number) {
     if (const Edge edge = gradient_edge(tensor)) {
-        edge->hooks().erase(number);
+        remove_hook(*edge, number);
     }
 }
 

@@ -260,8 +260,7 @@ kael_status kael_node_add_prehook(const kael_node* node, kael_gradient_callback 
 kael_status kael_node_remove_hook(const kael_node* node, int64_t number) {
     return kael::capi::guard([&] {
         KAEL_REQUIRE(node);
-        node->node->hooks().erase(static_cast<std::uint64_t>(number));
-        node->node->node_hooks().erase(static_cast<std::uint64_t>(number));
+        kael::autograd::remove_hook(*node->node, static_cast<std::uint64_t>(number));
     });
 }
 
