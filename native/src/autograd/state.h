@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "kael/autograd.h"
 
@@ -17,12 +18,20 @@ struct ViewOf {
     std::uint64_t writes = 0; // of the base, when the node of this view was made
 };
 
+// A hook on the gradient of a tensor that is no leaf. The node that it hangs on stays in the graph
+// when an in-place operator gives the tensor another one.
+struct HungHook {
+    std::uint64_t number;
+    std::weak_ptr<Node> node;
+};
+
 struct State {
     bool requires_grad = false;      // of a leaf: what its owner wishes
     Edge node;                       // what made the tensor; null for a leaf
     std::weak_ptr<Node> accumulator; // of a leaf, once it was used
     Tensor gradient;                 // of a leaf
-    GradientHooks hooks;             // of a leaf; those of others hang on their node
+    GradientHooks hooks;             // of a leaf
+    std::vector<HungHook> hung;      // of what is none
     std::unique_ptr<ViewOf> view;    // null for what is no view, or was not recorded as one
     std::uint64_t writes = 0;        // recorded in-place writes to this tensor or a view of it
 };

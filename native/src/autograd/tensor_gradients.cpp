@@ -1,6 +1,8 @@
 // The methods of Tensor that are about gradients, and where gradients go.
+#include <algorithm>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "kael/autograd.h"
 #include "kael/error.h"
@@ -109,12 +111,33 @@ std::uint64_t add_gradient_hook(const Tensor& tensor, GradientHook hook) {
     KAEL_CHECK(
         tensor.requires_grad(),
         "a hook on the gradient of a tensor that needs none, expected one that needs a gradient");
-    return add_hook_before(*gradient_edge(tensor), std::move(hook));
+    const Edge edge = gradient_edge(tensor);
+    const std::uint64_t number = add_hook_before(*edge, std::move(hook));
+    if (!tensor.is_leaf()) {
+        std::vector<HungHook>& hung = state_of(tensor).hung;
+        std::erase_if(hung, [](const HungHook& other) { return other.node.expired(); });
+        hung.push_back({number, edge});
+    }
+    return number;
 }
 
 void remove_gradient_hook(const Tensor& tensor, std::uint64_t number) {
-    if (const Edge edge = gradient_edge(tensor)) {
-        remove_hook(*edge, number);
+    const std::shared_ptr<State>& state = tensor.autograd_state();
+    if (state == nullptr) {
+        return;
+    }
+    // It may hang where a gradient of the tensor goes no more. Freed last, as in remove_hook().
+    const auto of_leaf = state->hooks.extract(number);
+    const auto hung =
+        std::find_if(state->hung.begin(), state->hung.end(),
+                     [number](const HungHook& hook) { return hook.number == number; });
+    if (hung == state->hung.end()) {
+        return;
+    }
+    const Edge node = hung->node.lock();
+    state->hung.erase(hung);
+    if (node != nullptr) {
+        remove_hook(*node, number);
     }
 }
 

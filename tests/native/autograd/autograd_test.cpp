@@ -1,6 +1,7 @@
 // The graph and the engine: which gradients come, where they add up, and what is refused. The
 // values are worked out by hand.
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <string>
 #include <thread>
@@ -335,6 +336,78 @@ TEST(Hooks, SeeAndReplaceTheGradient) {
     EXPECT_EQ(message_of([&] { (x * 1.0).backward(); }),
               "a hook answered with a gradient of shape [2] and dtype float32, expected [1] and "
               "float32");
+}
+
+TEST(Hooks, RemovedAfterAWriteRunNoMore) {
+    const std::vector<std::function<void(Tensor&)>> changes = {
+        [](Tensor& y) { mul_(y, 3.0); },
+        [](Tensor& y) {
+            Tensor part = y.slice(0, 0, 1);
+            mul_(part, 3.0);
+        },
+    };
+    for (const auto& change : changes) {
+        const Tensor x = leaf({1});
+        Tensor y = x * 2.0;
+        Values before;
+        Values after;
+        const auto see = [](Values& seen) {
+            return [&seen](const Tensor& gradient) {
+                seen = values_of(gradient);
+                return Tensor();
+            };
+        };
+        const auto first = autograd::add_gradient_hook(y, see(before));
+        change(y);
+        const auto second = autograd::add_gradient_hook(y, see(after));
+        autograd::backward({sum(y)}, {}, {.retain_graph = true});
+        EXPECT_EQ(before, (Values{3})); // of what y was then
+        EXPECT_EQ(after, (Values{1}));
+        before.clear();
+        after.clear();
+        autograd::remove_gradient_hook(y, first);
+        autograd::backward({sum(y)}, {}, {.retain_graph = true});
+        EXPECT_EQ(before, Values{});
+        EXPECT_EQ(after, (Values{1}));
+        after.clear();
+        autograd::remove_gradient_hook(y, second);
+        autograd::remove_gradient_hook(y, second);
+        sum(y).backward();
+        EXPECT_EQ(after, Values{});
+        EXPECT_EQ(values_of(x.grad()), (Values{18}));
+    }
+}
+
+TEST(Hooks, RemovedFromAViewAfterAWriteToItsBaseRunNoMore) {
+    const Tensor x = leaf({1, 2});
+    Tensor y = x * 2.0;
+    const Tensor part = y.select(0, 0);
+    const Tensor twice = part * 2.0;
+    int calls = 0;
+    const auto number = autograd::add_gradient_hook(part, [&](const Tensor&) {
+        ++calls;
+        return Tensor();
+    });
+    mul_(y, 3.0);
+    EXPECT_NE(part.grad_fn(), nullptr); // another node
+    autograd::remove_gradient_hook(part, number);
+    sum(twice).backward();
+    EXPECT_EQ(calls, 0);
+}
+
+TEST(Hooks, RemovedFromALeafThatNeedsNoGradientRunNoMore) {
+    Tensor x = leaf({1});
+    int calls = 0;
+    const auto number = autograd::add_gradient_hook(x, [&](const Tensor&) {
+        ++calls;
+        return Tensor();
+    });
+    x.set_requires_grad(false);
+    autograd::remove_gradient_hook(x, number);
+    x.set_requires_grad(true);
+    sum(x * 2.0).backward();
+    EXPECT_EQ(calls, 0);
+    EXPECT_EQ(values_of(x.grad()), (Values{2}));
 }
 
 TEST(RequiresGrad, IsForFloatsAndLeaves) {
