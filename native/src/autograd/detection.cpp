@@ -226,12 +226,18 @@ std::vector<TensorSummary> summaries_of(const std::vector<Tensor>& tensors) {
     return summaries;
 }
 
-std::shared_ptr<const NodeOrigin> origin_of(const std::string& node,
-                                            std::vector<TensorSummary> operands) {
+std::optional<Observation> observe(const std::vector<Tensor>& operands) {
+    if (!detects_anomalies()) {
+        return std::nullopt;
+    }
+    return Observation{summaries_of(operands), ask_call_site()};
+}
+
+std::shared_ptr<const NodeOrigin> origin_of(const std::string& node, Observation observation) {
     auto origin = std::make_shared<NodeOrigin>();
     origin->node = node;
-    origin->call_site = ask_call_site();
-    origin->operands = std::move(operands);
+    origin->call_site = std::move(observation.call_site);
+    origin->operands = std::move(observation.operands);
     if (running != nullptr) {
         origin->creator = running->origin();
         if (origin->creator == nullptr) { // recorded while detection was off: its name is known

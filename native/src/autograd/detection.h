@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,9 +18,17 @@ namespace kael::autograd {
 [[nodiscard]] TensorSummary summary_of(const Tensor& tensor);
 [[nodiscard]] std::vector<TensorSummary> summaries_of(const std::vector<Tensor>& tensors);
 
+// What is known of an operator before it runs.
+struct Observation {
+    std::vector<TensorSummary> operands;
+    std::string call_site;
+};
+// Nothing while detection is off. Asks for the call site, which may throw.
+[[nodiscard]] std::optional<Observation> observe(const std::vector<Tensor>& operands);
+
 // Of a node that is about to be recorded. Its creator is the node that runs on this thread.
 [[nodiscard]] std::shared_ptr<const NodeOrigin> origin_of(const std::string& node,
-                                                          std::vector<TensorSummary> operands);
+                                                          Observation observation);
 
 // Throws when a result holds an anomaly. `operation` as in Anomaly.
 void check_results(const std::string& operation, const std::vector<TensorSummary>& operands,

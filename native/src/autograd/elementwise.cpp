@@ -10,9 +10,7 @@
 #include "kael/error.h"
 #include "kael/operators.h"
 
-#include "autograd/detection.h"
 #include "autograd/record.h"
-#include "tensor/forward_views.h"
 #include "tensor/layers.h"
 
 namespace kael {
@@ -338,29 +336,25 @@ Tensor recorded(const Rule& rule, const Operands& operands, Compute compute) {
 template <typename Write>
 Tensor& recorded_in_place(const Rule& rule, const char* name, Tensor& x, Operands operands,
                           Write write) {
-    std::vector<Tensor> others = tensors_of({operands.begin() + 1, operands.end()});
-    autograd::check_in_place(name, x, others);
-    std::vector<Tensor> all = others;
-    all.push_back(x);
-    const bool records = autograd::needs_recording(x, all);
-    const unsigned needs = records ? needs_of(rule, operands) : kNothing;
-    const std::vector<Tensor> inputs = tensors_of(operands);
-    std::vector<TensorSummary> before;
-    if (records && autograd::detects_anomalies()) {
-        before = autograd::summaries_of(inputs);
+    autograd::InPlaceWrite in_place(name, rule.node, tensors_of(operands));
+    if (!in_place.is_recorded()) {
+        in_place.run(write);
+        return x;
     }
+    const unsigned needs = needs_of(rule, operands);
     if ((needs & kX) != 0) {
         operands[0] = x.clone(); // what it was before
     }
-    autograd::without_recording(write);
-    x.storage()->set_last_writer(name);
-    if (records) {
-        // Later writes to x must not reach a result that was saved.
-        const Tensor value = (needs & kResult) != 0 ? forward::clone(x) : x.detach();
-        autograd::record(rule.node, value, inputs, saved_of(needs, operands, value),
-                         recipe_of(rule, needs, operands), std::move(before));
-        autograd::record_write(x, value);
-    }
+    // Later writes to x must not reach a result that was saved.
+    const bool saves_result = (needs & kResult) != 0;
+    Tensor value = saves_result ? Tensor::empty(x.shape(), x.dtype()) : x.detach();
+    in_place.run([&] {
+        write();
+        if (saves_result) {
+            forward::copy_(value, x);
+        }
+    });
+    in_place.record(value, saved_of(needs, operands, value), recipe_of(rule, needs, operands));
     return x;
 }
 

@@ -44,22 +44,17 @@ Tensor& write_places(const char* name, const char* node, Tensor& x, const Operan
     if (!values.is_number()) {
         inputs.push_back(values.tensor());
     }
-    autograd::check_in_place(name, x, {inputs.begin() + 1, inputs.end()});
-    const bool records = autograd::needs_recording(x, inputs);
-    without_recording(write);
-    x.storage()->set_last_writer(name);
-    if (records) {
-        const Tensor written = x.detach();
-        autograd::record(node, written, inputs, saved,
-                         [of, count = inputs.size()](const Backward& context) {
-                             GradientList gradients(count);
-                             gradients[0] = context.needs(0) ? of.rest(context) : Tensor();
-                             if (count > 1 && context.needs(1)) {
-                                 gradients[1] = of.values(context);
-                             }
-                             return gradients;
-                         });
-        autograd::record_write(x, written);
+    autograd::InPlaceWrite in_place(name, node, inputs);
+    in_place.run(write);
+    if (in_place.is_recorded()) {
+        in_place.record(x.detach(), saved, [of, count = inputs.size()](const Backward& context) {
+            GradientList gradients(count);
+            gradients[0] = context.needs(0) ? of.rest(context) : Tensor();
+            if (count > 1 && context.needs(1)) {
+                gradients[1] = of.values(context);
+            }
+            return gradients;
+        });
     }
     return x;
 }

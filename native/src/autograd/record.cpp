@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -106,6 +107,72 @@ std::string operation_of(std::string_view node) {
     return operation;
 }
 
+// Makes the node of an operator and hangs it on the result.
+void hang(std::string name, const Tensor& result, const std::vector<Tensor>& inputs,
+          const std::vector<Tensor>& saved, BackwardFunction backward,
+          std::optional<Observation> observation) {
+    std::shared_ptr<const NodeOrigin> origin =
+        observation.has_value() ? origin_of(name, *std::move(observation)) : nullptr;
+    auto node = make_node<FunctionNode>(std::move(name), node_inputs(inputs), result, saved,
+                                        std::move(backward));
+    node->set_origin(std::move(origin));
+    state_of(result).node = std::move(node);
+}
+
+// Refuses an in-place operator on these whose write to the first could not be recorded.
+void check_in_place(const std::string& operator_name, const std::vector<Tensor>& inputs) {
+    const Tensor& target = inputs.front();
+    check_defined(target, operator_name);
+    if (!grad_enabled()) {
+        return;
+    }
+    const auto is_wanted_leaf = [](const Tensor& tensor) {
+        return tensor.is_leaf() && tensor.requires_grad();
+    };
+    constexpr const char* kAdvice = ": detach it, or write inside no_grad";
+    KAEL_CHECK(!is_wanted_leaf(target),
+               operator_name << " would overwrite a leaf of shape " << to_string(target.shape())
+                             << " that needs a gradient, expected one that needs none" << kAdvice);
+    const ViewOf* view = target.autograd_state() ? target.autograd_state()->view.get() : nullptr;
+    if (view == nullptr) {
+        return;
+    }
+    KAEL_CHECK(!is_wanted_leaf(view->base),
+               operator_name << " would overwrite a view of a leaf of shape "
+                             << to_string(view->base.shape())
+                             << " that needs a gradient, expected one that needs none" << kAdvice);
+    if (view->replay == nullptr) {
+        KAEL_CHECK(!view->base.requires_grad() && !any_requires_grad(inputs),
+                   operator_name << " would overwrite a view of shape " << to_string(target.shape())
+                                 << " that was made inside no_grad, where nobody can record it, "
+                                    "expected one made outside");
+    }
+}
+
+// Sends the gradients of the target, and of what it is a view of, to what was written over it.
+// `observation` is that of the operator.
+void record_write(const Tensor& target, const Tensor& value,
+                  const std::optional<Observation>& observation) {
+    const ViewOf* view = target.autograd_state() ? target.autograd_state()->view.get() : nullptr;
+    const Tensor written = view != nullptr ? view->base : target;
+    State& state = state_of(written);
+    if (view == nullptr) {
+        state.node = gradient_edge(value);
+    } else {
+        auto node = make_node<FunctionNode>("ViewWriteBackward", node_inputs({written, value}),
+                                            written, std::vector<Tensor>{},
+                                            [replay = view->replay](const Backward& context) {
+                                                return backward_of_write(replay, context);
+                                            });
+        if (observation.has_value()) {
+            node->set_origin(
+                origin_of(node->name(), {summaries_of({written, value}), observation->call_site}));
+        }
+        state.node = std::move(node);
+    }
+    ++state.writes;
+}
+
 } // namespace
 
 SavedTensor::SavedTensor(const Tensor& tensor, bool is_result)
@@ -135,73 +202,30 @@ bool needs_recording(const Tensor& result, const std::vector<Tensor>& inputs) {
 }
 
 void record(std::string name, const Tensor& result, const std::vector<Tensor>& inputs,
-            const std::vector<Tensor>& saved, BackwardFunction backward,
-            std::vector<TensorSummary> operands) {
-    std::shared_ptr<const NodeOrigin> origin;
-    if (detects_anomalies()) {
-        if (operands.empty()) {
-            operands = summaries_of(inputs);
-        }
-        if (checks_forward()) {
-            check_results(operation_of(name), operands, {result});
-        }
-        origin = origin_of(name, std::move(operands));
+            const std::vector<Tensor>& saved, BackwardFunction backward) {
+    std::optional<Observation> observation = observe(inputs);
+    if (observation.has_value() && checks_forward()) {
+        check_results(operation_of(name), observation->operands, {result});
     }
-    const auto node = make_node<FunctionNode>(std::move(name), node_inputs(inputs), result, saved,
-                                              std::move(backward));
-    node->set_origin(std::move(origin));
-    state_of(result).node = node;
+    hang(std::move(name), result, inputs, saved, std::move(backward), std::move(observation));
 }
 
-void check_in_place(const std::string& operator_name, const Tensor& target,
-                    const std::vector<Tensor>& others) {
-    check_defined(target, operator_name);
-    if (!grad_enabled()) {
-        return;
-    }
-    const auto is_wanted_leaf = [](const Tensor& tensor) {
-        return tensor.is_leaf() && tensor.requires_grad();
-    };
-    constexpr const char* kAdvice = ": detach it, or write inside no_grad";
-    KAEL_CHECK(!is_wanted_leaf(target),
-               operator_name << " would overwrite a leaf of shape " << to_string(target.shape())
-                             << " that needs a gradient, expected one that needs none" << kAdvice);
-    const ViewOf* view = target.autograd_state() ? target.autograd_state()->view.get() : nullptr;
-    if (view == nullptr) {
-        return;
-    }
-    KAEL_CHECK(!is_wanted_leaf(view->base),
-               operator_name << " would overwrite a view of a leaf of shape "
-                             << to_string(view->base.shape())
-                             << " that needs a gradient, expected one that needs none" << kAdvice);
-    if (view->replay == nullptr) {
-        std::vector<Tensor> all = others;
-        all.push_back(view->base);
-        KAEL_CHECK(!any_requires_grad(all),
-                   operator_name << " would overwrite a view of shape " << to_string(target.shape())
-                                 << " that was made inside no_grad, where nobody can record it, "
-                                    "expected one made outside");
+InPlaceWrite::InPlaceWrite(const char* operator_name, const char* node, std::vector<Tensor> inputs)
+    : operator_name_(operator_name), node_(node), inputs_(std::move(inputs)) {
+    check_in_place(operator_name, inputs_);
+    is_recorded_ = needs_recording(target(), inputs_);
+    if (is_recorded_) {
+        observation_ = observe(inputs_);
     }
 }
 
-void record_write(const Tensor& target, const Tensor& value) {
-    const ViewOf* view = target.autograd_state() ? target.autograd_state()->view.get() : nullptr;
-    const Tensor written = view != nullptr ? view->base : target;
-    State& state = state_of(written);
-    if (view == nullptr) {
-        state.node = gradient_edge(value);
-    } else {
-        const auto node = make_node<FunctionNode>(
-            "ViewWriteBackward", node_inputs({written, value}), written, std::vector<Tensor>{},
-            [replay = view->replay](const Backward& context) {
-                return backward_of_write(replay, context);
-            });
-        if (detects_anomalies()) {
-            node->set_origin(origin_of(node->name(), summaries_of({written, value})));
-        }
-        state.node = node;
+void InPlaceWrite::record(const Tensor& value, const std::vector<Tensor>& saved,
+                          BackwardFunction backward) {
+    hang(node_, value, inputs_, saved, std::move(backward), observation_);
+    record_write(target(), value, observation_);
+    if (observation_.has_value() && checks_forward()) { // it is written, and recorded
+        check_results(operation_of(node_), observation_->operands, {value});
     }
-    ++state.writes;
 }
 
 void register_view(const Tensor& x, const Tensor& view,

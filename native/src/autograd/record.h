@@ -4,12 +4,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "kael/anomaly.h"
-
+#include "autograd/detection.h"
 #include "autograd/state.h"
 
 namespace kael::autograd {
@@ -61,19 +61,43 @@ using BackwardFunction = std::function<GradientList(const Backward&)>;
 [[nodiscard]] bool needs_recording(const Tensor& result, const std::vector<Tensor>& inputs);
 
 // Hangs a node on `result`. Not to be called unless needs_recording(result, inputs). `saved` may
-// hold `result`. `operands` says what the inputs were where the operator has written over them
-// since; empty where it has not. Throws what the check of forward passes finds in `result`.
+// hold `result`. Throws what the check of forward passes finds in `result`.
 void record(std::string name, const Tensor& result, const std::vector<Tensor>& inputs,
-            const std::vector<Tensor>& saved, BackwardFunction backward,
-            std::vector<TensorSummary> operands = {});
+            const std::vector<Tensor>& saved, BackwardFunction backward);
 
-// `value`, recorded as the result of an operator, was written over `target`: from now on gradients
-// of `target`, and of what it is a view of, go to `value`.
-void record_write(const Tensor& target, const Tensor& value);
+// One run of an in-place operator: made before it writes, so that whatever may refuse, such as the
+// function that is asked for the call site, does so while nothing is written.
+class InPlaceWrite {
+public:
+    // `inputs` are the operands that are tensors, the one that is written first. Both names must
+    // live as long as the process. Refuses a write that could not be recorded.
+    InPlaceWrite(const char* operator_name, const char* node, std::vector<Tensor> inputs);
 
-// Refuses an in-place operator whose write could not be recorded. Before anything is written.
-void check_in_place(const std::string& operator_name, const Tensor& target,
-                    const std::vector<Tensor>& others);
+    // Whether record() has to follow run().
+    [[nodiscard]] bool is_recorded() const noexcept { return is_recorded_; }
+
+    template <typename Write>
+    void run(Write&& write) const {
+        {
+            const NoGrad guard;
+            write();
+        }
+        target().storage()->set_last_writer(operator_name_);
+    }
+
+    // `value`, a tensor of its own, holds what was written: from now on gradients of the target,
+    // and of what it is a view of, go to it. The rest as of the function of this name.
+    void record(const Tensor& value, const std::vector<Tensor>& saved, BackwardFunction backward);
+
+private:
+    [[nodiscard]] const Tensor& target() const { return inputs_.front(); }
+
+    const char* operator_name_;
+    const char* node_;
+    std::vector<Tensor> inputs_;
+    bool is_recorded_ = false;
+    std::optional<Observation> observation_;
+};
 
 // `view` was derived from `x` by `replay`, which records: views of the same memory follow each
 // other's in-place writes. Call for every view, recorded or not.

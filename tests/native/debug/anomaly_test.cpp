@@ -1,4 +1,8 @@
 // Anomaly detection: what it finds, and what it says of it.
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -100,6 +104,55 @@ TEST_F(AnomalyDetection, ChecksForwardPassesWhereItIsAskedTo) {
         found_in([] { static_cast<void>(log_softmax(vector_of({1}) / 0.0, 0)); });
     EXPECT_TRUE(anomaly.in_forward);
     EXPECT_EQ(anomaly.operation, "log_softmax");
+}
+
+TEST_F(AnomalyDetection, AFailingCallSiteLeavesWhatWasToBeWrittenAlone) {
+    using Write = std::function<void(Tensor&)>;
+    const Tensor place = Tensor::zeros({1}, DType::int64);
+    const std::vector<Write> writes = {
+        [](Tensor& y) { add_(y, 1.0); },
+        [](Tensor& y) { mul_(y, y); },
+        [](Tensor& y) { exp_(y); },
+        [](Tensor& y) { copy_(y, 7.0); },
+        [&](Tensor& y) { scatter_(y, 0, place, 7.0); },
+        [&](Tensor& y) { index_put_(y, {0}, {place}, 7.0); },
+        [&](Tensor& y) { index_add_(y, 0, place, y); },
+        [](Tensor& y) {
+            Tensor part = y.slice(0, 0, 1);
+            mul_(part, 2.0);
+        },
+    };
+    for (const Write& write : writes) {
+        const Tensor x = vector_of({3});
+        Tensor y = x - 0.0;
+        const std::string node = y.grad_fn()->name();
+        set_anomaly_detection(true);
+        set_call_site([]() -> std::string { throw std::runtime_error("mine"); });
+        EXPECT_THROW(write(y), std::runtime_error);
+        EXPECT_EQ(*y.detach().data<float>(), 3);
+        EXPECT_EQ(y.storage()->version(), 0);
+        EXPECT_EQ(y.grad_fn()->name(), node);
+        set_call_site(nullptr);
+        write(y);
+        EXPECT_NE(*y.detach().data<float>(), 3);
+        EXPECT_NE(y.grad_fn()->name(), node);
+        set_anomaly_detection(false);
+    }
+}
+
+TEST_F(AnomalyDetection, RecordsAWriteThatIsOne) {
+    set_anomaly_detection(true, {.check_forward = true});
+    const Tensor x = vector_of({4, 9});
+    Tensor y = x * 1.0;
+    const float nan = std::numeric_limits<float>::quiet_NaN();
+    const Anomaly anomaly =
+        found_in([&] { scatter_(y, 0, Tensor::zeros({1}, DType::int64), nan); });
+    EXPECT_EQ(anomaly.operation, "scatter");
+    ASSERT_EQ(anomaly.operands.size(), 1U);
+    EXPECT_EQ(anomaly.operands[0].range->least, 4); // before the write
+    EXPECT_EQ(anomaly.operands[0].range->nans, 0);
+    EXPECT_EQ(y.grad_fn()->name(), "ScatterBackward");
+    EXPECT_TRUE(std::isnan(*y.detach().data<float>()));
 }
 
 TEST_F(AnomalyDetection, FreesALongChainOfCreators) {
