@@ -231,6 +231,41 @@ def test_gradients_through_in_place_writes_are_those_of_pytorch(data):
         np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-9)
 
 
+# Parts of a tensor [2, 2], which is written while they are read.
+OVERLAPS = {
+    "itself": lambda y: y,
+    "a row": lambda y: y[0],
+    "a column": lambda y: y[:, :1],
+    "an element": lambda y: y[1, 0],
+    "transposed": lambda y: y.permute((1, 0)),
+}
+
+
+@pytest.mark.parametrize("part", OVERLAPS)
+@pytest.mark.parametrize(
+    "name", ["add_", "sub_", "mul_", "div_", "remainder_", "fmod_", "pow_", "maximum_", "minimum_"]
+)
+def test_an_operand_that_is_written_over_counts_as_it_was(name, part):
+    x = kael.tensor(np.array([[1.3, 0.7], [1.9, 2.6]]), requires_grad=True)
+
+    def write(x):
+        y = x * 1.0
+        return getattr(y, name)(OVERLAPS[part](y))
+
+    assert kael.gradcheck(write, x, variants=False)
+
+
+@pytest.mark.parametrize("part", OVERLAPS)
+def test_bounds_that_are_written_over_count_as_they_were(part):
+    x = kael.tensor(np.array([[1.3, 0.7], [1.9, 2.6]]), requires_grad=True)
+
+    def write(x):
+        y = x * 1.0
+        return y.clamp_(OVERLAPS[part](y) * 0.5, OVERLAPS[part](y))
+
+    assert kael.gradcheck(write, x, variants=False)
+
+
 @pytest.mark.parametrize(
     ("compute", "start", "expected"),
     [

@@ -342,8 +342,10 @@ Tensor& recorded_in_place(const Rule& rule, const char* name, Tensor& x, Operand
         return x;
     }
     const unsigned needs = needs_of(rule, operands);
-    if ((needs & kX) != 0) {
-        operands[0] = x.clone(); // what it was before
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+        if ((needs & (1U << i)) != 0 && !operands[i].is_number()) {
+            operands[i] = in_place.kept(operands[i].tensor());
+        }
     }
     // Later writes to x must not reach a result that was saved.
     const bool saves_result = (needs & kResult) != 0;

@@ -1,5 +1,6 @@
 // Operators that put elements elsewhere, recorded. Those that gather and those that add where
 // others gather are each other's derivatives.
+#include <algorithm>
 #include <functional>
 #include <numeric>
 #include <utility>
@@ -39,12 +40,16 @@ struct PlaceGradients {
 // Runs `write`, which writes `values` to the places of x that `saved` names.
 template <typename Write>
 Tensor& write_places(const char* name, const char* node, Tensor& x, const Operand& values,
-                     const std::vector<Tensor>& saved, const PlaceGradients& of, Write write) {
+                     std::vector<Tensor> saved, const PlaceGradients& of, Write write) {
     std::vector<Tensor> inputs = {x};
     if (!values.is_number()) {
         inputs.push_back(values.tensor());
     }
     autograd::InPlaceWrite in_place(name, node, inputs);
+    if (in_place.is_recorded()) {
+        std::transform(saved.begin(), saved.end(), saved.begin(),
+                       [&](const Tensor& index) { return in_place.kept(index); });
+    }
     in_place.run(write);
     if (in_place.is_recorded()) {
         in_place.record(x.detach(), saved, [of, count = inputs.size()](const Backward& context) {

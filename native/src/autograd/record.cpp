@@ -11,6 +11,7 @@
 
 #include "autograd/detection.h"
 #include "tensor/defined.h"
+#include "tensor/overlap.h"
 
 namespace kael::autograd {
 
@@ -217,6 +218,11 @@ InPlaceWrite::InPlaceWrite(const char* operator_name, const char* node, std::vec
     if (is_recorded_) {
         observation_ = observe(inputs_);
     }
+}
+
+Tensor InPlaceWrite::kept(const Tensor& operand) const {
+    const bool is_reached = operand.storage() == target().storage() || overlap(target(), operand);
+    return is_reached ? operand.clone() : operand;
 }
 
 void InPlaceWrite::record(const Tensor& value, const std::vector<Tensor>& saved,

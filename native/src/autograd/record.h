@@ -76,6 +76,10 @@ public:
     // Whether record() has to follow run().
     [[nodiscard]] bool is_recorded() const noexcept { return is_recorded_; }
 
+    // An operand that the node has to save, as it is now: a copy where the write may reach it, or
+    // writes to the same storage that come later.
+    [[nodiscard]] Tensor kept(const Tensor& operand) const;
+
     template <typename Write>
     void run(Write&& write) const {
         {

@@ -224,6 +224,52 @@ TEST(Backward, GivesAGradientToWhatIsWrittenIntoAPlainTensor) {
     EXPECT_EQ(values_of(w.grad()), (Values{56}));
 }
 
+TEST(InPlace, SavesAnOperandThatItOverwritesAsItWas) {
+    using Write = std::function<void(Tensor&)>;
+    const auto gradient_through = [](const Values& values, const Shape& shape, const Write& write) {
+        const Tensor a = leaf(values, shape);
+        Tensor y = a * 1.0;
+        write(y);
+        sum(y).backward();
+        return values_of(a.grad());
+    };
+    EXPECT_EQ(gradient_through({3}, {1}, [](Tensor& y) { mul_(y, y); }), (Values{6}));
+    // [a0 a0, a1 a0]
+    EXPECT_EQ(gradient_through({2, 5}, {2}, [](Tensor& y) { mul_(y, y.select(0, 0)); }),
+              (Values{2 * 2 + 5, 2}));
+    // [1, a1 / a0]
+    EXPECT_EQ(gradient_through({2, 6}, {2}, [](Tensor& y) { div_(y, y.select(0, 0)); }),
+              (Values{-6.0F / 4, 1.0F / 2}));
+    // a01 and a10 meet twice
+    EXPECT_EQ(gradient_through({1, 2, 3, 4}, {2, 2}, [](Tensor& y) { mul_(y, y.transpose(0, 1)); }),
+              (Values{2, 6, 4, 8}));
+    // What is written and what is read overlap without being the same: [a0, a1 a0, a2 a1].
+    EXPECT_EQ(gradient_through({2, 3, 5}, {3},
+                               [](Tensor& y) {
+                                   Tensor last = y.slice(0, 1, 3);
+                                   mul_(last, y.slice(0, 0, 2));
+                               }),
+              (Values{1 + 3, 2 + 5, 3}));
+    EXPECT_EQ(gradient_through({}, {0},
+                               [](Tensor& y) {
+                                   mul_(y, y);
+                                   add_(y, 1.0);
+                               }),
+              Values{});
+    // Without a record of its own.
+    EXPECT_EQ(gradient_through({3}, {1}, [](Tensor& y) { mul_(y, y.detach()); }), (Values{3}));
+}
+
+TEST(InPlace, OfATensorByItselfCanBeDifferentiatedTwice) {
+    const Tensor a = leaf({2});
+    Tensor y = a * 1.0;
+    mul_(y, y);
+    mul_(y, a); // a^3
+    const Tensor first = autograd::grad({y}, {a}, {}, {.create_graph = true})[0];
+    EXPECT_EQ(values_of(first), (Values{12}));
+    EXPECT_EQ(values_of(autograd::grad({first}, {a})[0]), (Values{12}));
+}
+
 TEST(InPlace, IsRefusedForALeafAndItsViews) {
     Tensor x = leaf({1, 2});
     EXPECT_EQ(message_of([&] { add_(x, 1.0); }),
