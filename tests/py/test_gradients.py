@@ -266,6 +266,38 @@ def test_bounds_that_are_written_over_count_as_they_were(part):
     assert kael.gradcheck(write, x, variants=False)
 
 
+BASES = {
+    "row-major": lambda: kael.zeros(2, 3, dtype="float64"),
+    "column-major": lambda: kael.zeros(3, 2, dtype="float64").permute((1, 0)).detach(),
+    "with gaps": lambda: kael.zeros(4, 6, dtype="float64")[1::2, 1::2].detach(),
+}
+WRITTEN_PARTS = {
+    "row": lambda y: y[1],
+    "column": lambda y: y[:, 1],
+    "every other": lambda y: y[:, ::2],
+    "diagonal": lambda y: kael.diagonal(y),
+    "transposed": lambda y: y.permute((1, 0)),
+    "joined": lambda y: y.unsqueeze(0).reshape((1, 2, 3)).permute((2, 0, 1))[1:],
+}
+
+
+@pytest.mark.parametrize("base", BASES)
+@pytest.mark.parametrize("written", WRITTEN_PARTS)
+@pytest.mark.parametrize("read", WRITTEN_PARTS)
+def test_gradients_through_written_views_are_those_of_differences(base, written, read):
+    x = kael.tensor(np.array([[1.3, 0.7, 0.4], [1.9, 2.6, 0.2]]), requires_grad=True)
+    scale = kael.tensor(np.array(1.7), requires_grad=True)
+
+    def write(x, scale):
+        y = BASES[base]()
+        view = WRITTEN_PARTS[read](y)
+        y.add_(x)
+        WRITTEN_PARTS[written](y).mul_(scale)
+        return view * 1.0, y.permute((1, 0)) * y.permute((1, 0))
+
+    assert kael.gradcheck(write, (x, scale), variants=False)
+
+
 @pytest.mark.parametrize(
     ("compute", "start", "expected"),
     [

@@ -10,6 +10,7 @@
 #include "kael/operators.h"
 
 #include "autograd/detection.h"
+#include "autograd/strided.h"
 #include "tensor/defined.h"
 #include "tensor/overlap.h"
 
@@ -70,18 +71,20 @@ std::vector<NodeInput> node_inputs(const std::vector<Tensor>& tensors) {
     return inputs;
 }
 
-// The backward pass of a write over the part of a base that `replay` derives from it. The inputs
+// The backward pass of a write over the part of a base, of these strides, at `place`. The inputs
 // are the base, whose gradient passes elsewhere, and the value that was written.
-GradientList backward_of_write(const std::function<Tensor(const Tensor&)>& replay,
+GradientList backward_of_write(const Strided& place, const Shape& strides,
                                const Backward& context) {
+    const Tensor& gradient = context.gradient();
     GradientList gradients(2);
     if (context.needs(0)) {
-        gradients[0] = context.gradient().clone();
-        Tensor written = replay(gradients[0]);
+        gradients[0] = copy_with_strides(gradient, strides);
+        Tensor written = as_strided(gradients[0], place);
         copy_(written, 0.0);
     }
     if (context.needs(1)) {
-        gradients[1] = replay(context.gradient());
+        gradients[1] = as_strided(
+            gradient.strides() == strides ? gradient : copy_with_strides(gradient, strides), place);
     }
     return gradients;
 }
@@ -142,12 +145,19 @@ void check_in_place(const std::string& operator_name, const std::vector<Tensor>&
                operator_name << " would overwrite a view of a leaf of shape "
                              << to_string(view->base.shape())
                              << " that needs a gradient, expected one that needs none" << kAdvice);
-    if (view->replay == nullptr) {
-        KAEL_CHECK(!view->base.requires_grad() && !any_requires_grad(inputs),
-                   operator_name << " would overwrite a view of shape " << to_string(target.shape())
-                                 << " that was made inside no_grad, where nobody can record it, "
-                                    "expected one made outside");
+    if (!view->base.requires_grad() && !any_requires_grad(inputs)) {
+        return;
     }
+    KAEL_CHECK(view->is_recorded,
+               operator_name << " would overwrite a view of shape " << to_string(target.shape())
+                             << " that was made inside no_grad, where nobody can record it, "
+                                "expected one made outside");
+    KAEL_CHECK(has_distinct_elements(view->base),
+               operator_name << " would overwrite a view of a tensor of shape "
+                             << to_string(view->base.shape()) << " and strides "
+                             << to_string(view->base.strides())
+                             << " of which several elements share memory, so that no gradient "
+                                "belongs to one, expected a place for each: write into a clone");
 }
 
 // Sends the gradients of the target, and of what it is a view of, to what was written over it.
@@ -160,11 +170,10 @@ void record_write(const Tensor& target, const Tensor& value,
     if (view == nullptr) {
         state.node = gradient_edge(value);
     } else {
-        auto node = make_node<FunctionNode>("ViewWriteBackward", node_inputs({written, value}),
-                                            written, std::vector<Tensor>{},
-                                            [replay = view->replay](const Backward& context) {
-                                                return backward_of_write(replay, context);
-                                            });
+        auto node = make_node<FunctionNode>(
+            "ViewWriteBackward", node_inputs({written, value}), written, std::vector<Tensor>{},
+            [place = place_in(written, target), strides = written.strides()](
+                const Backward& context) { return backward_of_write(place, strides, context); });
         if (observation.has_value()) {
             node->set_origin(
                 origin_of(node->name(), {summaries_of({written, value}), observation->call_site}));
@@ -234,27 +243,21 @@ void InPlaceWrite::record(const Tensor& value, const std::vector<Tensor>& saved,
     }
 }
 
-void register_view(const Tensor& x, const Tensor& view,
-                   std::function<Tensor(const Tensor& base)> replay) {
+void register_view(const Tensor& x, const Tensor& view) {
+    if (!is_floating_point(x.dtype())) {
+        return; // no write to it is ever recorded
+    }
     if (!grad_enabled()) {
         if (x.requires_grad()) {
-            state_of(view).view = std::make_unique<ViewOf>(ViewOf{x, nullptr, 0});
+            state_of(view).view = std::make_unique<ViewOf>(ViewOf{x, false, 0});
         }
         return;
     }
     const ViewOf* above = x.autograd_state() ? x.autograd_state()->view.get() : nullptr;
     const Tensor base = above != nullptr ? above->base : x;
-    if (above != nullptr) {
-        if (above->replay == nullptr) {
-            replay = nullptr;
-        } else {
-            replay = [first = above->replay, second = std::move(replay)](const Tensor& tensor) {
-                return second(first(tensor));
-            };
-        }
-    }
     const std::uint64_t writes = base.autograd_state() ? base.autograd_state()->writes : 0;
-    state_of(view).view = std::make_unique<ViewOf>(ViewOf{base, std::move(replay), writes});
+    state_of(view).view =
+        std::make_unique<ViewOf>(ViewOf{base, above == nullptr || above->is_recorded, writes});
 }
 
 } // namespace kael::autograd

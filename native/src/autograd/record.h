@@ -103,10 +103,9 @@ private:
     std::optional<Observation> observation_;
 };
 
-// `view` was derived from `x` by `replay`, which records: views of the same memory follow each
-// other's in-place writes. Call for every view, recorded or not.
-void register_view(const Tensor& x, const Tensor& view,
-                   std::function<Tensor(const Tensor& base)> replay);
+// `view` was derived from `x`: views of the same memory follow each other's in-place writes. Call
+// for every view, recorded or not.
+void register_view(const Tensor& x, const Tensor& view);
 
 // Runs a forward pass: operators inside it do not record.
 template <typename Forward>

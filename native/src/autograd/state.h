@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <vector>
 
@@ -10,11 +9,10 @@
 
 namespace kael::autograd {
 
-// What a view needs to find its place again after its base was written.
+// What a view needs to follow its base when that is written.
 struct ViewOf {
-    Tensor base; // never a view itself
-    // Derives the view from the base, recording as operators do.
-    std::function<Tensor(const Tensor& base)> replay;
+    Tensor base;              // of a recorded view itself none
+    bool is_recorded;         // not when it was made inside no_grad
     std::uint64_t writes = 0; // of the base, when the node of this view was made
 };
 

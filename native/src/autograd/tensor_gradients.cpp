@@ -9,6 +9,7 @@
 
 #include "autograd/accumulate.h"
 #include "autograd/state.h"
+#include "autograd/strided.h"
 #include "tensor/defined.h"
 
 namespace kael {
@@ -25,12 +26,13 @@ Edge node_of(const Tensor& tensor) {
     if (state == nullptr) {
         return nullptr;
     }
-    if (state->view != nullptr && state->view->replay != nullptr) {
+    if (state->view != nullptr && state->view->is_recorded) {
         autograd::ViewOf& view = *state->view;
         const std::shared_ptr<State>& base = view.base.autograd_state();
         if (base != nullptr && base->writes != view.writes) {
             const GradMode guard(true);
-            state->node = node_of(view.replay(view.base));
+            state->node =
+                node_of(autograd::as_strided(view.base, autograd::place_in(view.base, tensor)));
             view.writes = base->writes;
         }
     }

@@ -17,17 +17,15 @@ namespace {
 
 using autograd::Backward;
 using autograd::GradientList;
-using Replay = std::function<Tensor(const Tensor&)>;
 using Derivative = std::function<Tensor(const Tensor& gradient)>;
+using Locate = std::function<Tensor(const Tensor& whole)>; // answers with a part
 
-// `result` is what `replay` makes of `x`.
-Tensor recorded(const char* node, const Tensor& x, Tensor result, Replay replay,
-                Derivative derivative) {
+Tensor recorded(const char* node, const Tensor& x, Tensor result, Derivative derivative) {
     if (result.is_same(x)) {
         return result;
     }
     if (result.storage() == x.storage()) {
-        autograd::register_view(x, result, std::move(replay));
+        autograd::register_view(x, result);
     }
     if (autograd::needs_recording(result, {x})) {
         autograd::record(node, result, {x}, {},
@@ -39,7 +37,7 @@ Tensor recorded(const char* node, const Tensor& x, Tensor result, Replay replay,
 }
 
 // Zeros of `shape`, with `part` at the place that `locate` answers with.
-Tensor embed(const Tensor& part, const Shape& shape, Replay locate) {
+Tensor embed(const Tensor& part, const Shape& shape, Locate locate) {
     Tensor whole = Tensor::zeros(shape, part.dtype());
     {
         const NoGrad guard;
@@ -56,10 +54,10 @@ Tensor embed(const Tensor& part, const Shape& shape, Replay locate) {
 }
 
 // For views that leave elements out, whose gradient is zero.
-Tensor recorded_part(const char* node, const Tensor& x, Tensor result, const Replay& replay) {
-    return recorded(node, x, std::move(result), replay,
-                    [shape = x.shape(), replay](const Tensor& gradient) {
-                        return embed(gradient, shape, replay);
+Tensor recorded_part(const char* node, const Tensor& x, Tensor result, Locate locate) {
+    return recorded(node, x, std::move(result),
+                    [shape = x.shape(), locate = std::move(locate)](const Tensor& gradient) {
+                        return embed(gradient, shape, locate);
                     });
 }
 
@@ -71,16 +69,13 @@ Tensor pass(const Tensor& gradient) {
 } // namespace
 
 Tensor Tensor::transpose(int first, int second) const {
-    const Replay replay = [=](const Tensor& x) { return x.transpose(first, second); };
-    return recorded("TransposeBackward", *this, forward::transpose(*this, first, second), replay,
-                    replay);
+    return recorded("TransposeBackward", *this, forward::transpose(*this, first, second),
+                    [=](const Tensor& gradient) { return gradient.transpose(first, second); });
 }
 
 Tensor Tensor::permute(const std::vector<int>& dimensions) const {
     return recorded(
-        "PermuteBackward", *this, forward::permute(*this, dimensions),
-        [=](const Tensor& x) { return x.permute(dimensions); },
-        [=](const Tensor& gradient) {
+        "PermuteBackward", *this, forward::permute(*this, dimensions), [=](const Tensor& gradient) {
             const int rank = gradient.rank();
             std::vector<int> inverse(dimensions.size());
             for (int i = 0; i < rank; ++i) {
@@ -108,37 +103,29 @@ Tensor diagonal(const Tensor& x, std::int64_t offset, int first, int second) {
 }
 
 Tensor Tensor::unsqueeze(int dimension) const {
-    return recorded(
-        "UnsqueezeBackward", *this, forward::unsqueeze(*this, dimension),
-        [=](const Tensor& x) { return x.unsqueeze(dimension); },
-        [=](const Tensor& gradient) { return gradient.squeeze(dimension); });
+    return recorded("UnsqueezeBackward", *this, forward::unsqueeze(*this, dimension),
+                    [=](const Tensor& gradient) { return gradient.squeeze(dimension); });
 }
 
 Tensor Tensor::squeeze(int dimension) const {
     const int place = wrap_dimension(*this, dimension, "squeeze");
-    return recorded(
-        "SqueezeBackward", *this, forward::squeeze(*this, place),
-        [=](const Tensor& x) { return x.squeeze(place); },
-        [=](const Tensor& gradient) { return gradient.unsqueeze(place); });
+    return recorded("SqueezeBackward", *this, forward::squeeze(*this, place),
+                    [=](const Tensor& gradient) { return gradient.unsqueeze(place); });
 }
 
 Tensor Tensor::expand(const Shape& shape) const {
-    return recorded(
-        "ExpandBackward", *this, forward::expand(*this, shape),
-        [=](const Tensor& x) { return x.expand(shape); }, pass);
+    return recorded("ExpandBackward", *this, forward::expand(*this, shape), pass);
 }
 
 Tensor Tensor::view(const Shape& shape) const {
     return recorded(
         "ViewBackward", *this, forward::view(*this, shape),
-        [=](const Tensor& x) { return x.view(shape); },
         [before = this->shape()](const Tensor& gradient) { return gradient.reshape(before); });
 }
 
 Tensor Tensor::reshape(const Shape& shape) const {
     return recorded(
         "ReshapeBackward", *this, forward::reshape(*this, shape),
-        [=](const Tensor& x) { return x.reshape(shape); },
         [before = this->shape()](const Tensor& gradient) { return gradient.reshape(before); });
 }
 
@@ -147,11 +134,11 @@ Tensor Tensor::contiguous() const {
 }
 
 Tensor Tensor::clone() const {
-    return recorded("CloneBackward", *this, forward::clone(*this), nullptr, pass);
+    return recorded("CloneBackward", *this, forward::clone(*this), pass);
 }
 
 Tensor Tensor::to(DType dtype) const {
-    return recorded("ToBackward", *this, forward::to(*this, dtype), nullptr, pass);
+    return recorded("ToBackward", *this, forward::to(*this, dtype), pass);
 }
 
 } // namespace kael
