@@ -6,7 +6,8 @@
 // goes: to the node that made the operand, or, for a leaf, to the node that adds to its grad().
 // Names and semantics are PyTorch's (docs/autograd.md).
 //
-// Threads: graphs that share no tensor may be built and walked at the same time.
+// Threads: operators of several threads may read one tensor, and record that, at the same time.
+// Graphs that share no tensor may be walked at the same time.
 #pragma once
 
 #include <cstdint>

@@ -249,7 +249,7 @@ void register_view(const Tensor& x, const Tensor& view) {
     }
     if (!grad_enabled()) {
         if (x.requires_grad()) {
-            state_of(view).view = std::make_unique<ViewOf>(ViewOf{x, false, 0});
+            state_of(view).view = std::make_unique<ViewOf>(x, false, 0);
         }
         return;
     }
@@ -257,7 +257,7 @@ void register_view(const Tensor& x, const Tensor& view) {
     const Tensor base = above != nullptr ? above->base : x;
     const std::uint64_t writes = base.autograd_state() ? base.autograd_state()->writes : 0;
     state_of(view).view =
-        std::make_unique<ViewOf>(ViewOf{base, above == nullptr || above->is_recorded, writes});
+        std::make_unique<ViewOf>(base, above == nullptr || above->is_recorded, writes);
 }
 
 } // namespace kael::autograd

@@ -1,8 +1,10 @@
 // What autograd keeps of a tensor.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "kael/autograd.h"
@@ -11,9 +13,14 @@ namespace kael::autograd {
 
 // What a view needs to follow its base when that is written.
 struct ViewOf {
-    Tensor base;              // of a recorded view itself none
-    bool is_recorded;         // not when it was made inside no_grad
-    std::uint64_t writes = 0; // of the base, when the node of this view was made
+    ViewOf(Tensor of, bool recorded, std::uint64_t so_far)
+        : base(std::move(of)), is_recorded(recorded), writes(so_far) {}
+
+    Tensor base;      // of a recorded view itself none
+    bool is_recorded; // not when it was made inside no_grad
+    // Of the base, when the node of this view was made. Threads that read the view may find that it
+    // is behind: the node is written before the count.
+    std::atomic<std::uint64_t> writes;
 };
 
 // A hook on the gradient of a tensor that is no leaf. The node that it hangs on stays in the graph

@@ -1,6 +1,10 @@
 // The methods of Tensor that are about gradients, and where gradients go.
 #include <algorithm>
+#include <atomic>
+#include <cstdint>
 #include <memory>
+#include <mutex>
+#include <pthread.h>
 #include <utility>
 #include <vector>
 
@@ -20,21 +24,51 @@ using autograd::state_of;
 
 namespace {
 
-// The node that made the tensor; of a view whose base was written since, a new one.
+// Guards what threads that only read a tensor may write to its state: the accumulator of a leaf and
+// the node of a view. Held for a few instructions.
+std::mutex& late_state_mutex() {
+    static auto* const mutex = new std::mutex; // outlives every tensor
+    return *mutex;
+}
+
+void lock_late_state() {
+    late_state_mutex().lock();
+}
+void unlock_late_state() {
+    late_state_mutex().unlock();
+}
+// So that no child inherits it locked by a thread that it lacks.
+[[maybe_unused]] const int kForkHandlers =
+    pthread_atfork(lock_late_state, unlock_late_state, unlock_late_state);
+
+Edge node_of(const Tensor& tensor);
+
+// Gives a view whose base was written since a new node.
+void follow_base(const Tensor& tensor, State& state) {
+    autograd::ViewOf& view = *state.view;
+    const std::shared_ptr<State>& base = view.base.autograd_state();
+    if (base == nullptr || view.writes.load(std::memory_order_acquire) == base->writes) {
+        return;
+    }
+    const GradMode guard(true);
+    // Made before the lock, and what it replaces freed behind it: both may call functions of
+    // others.
+    Edge node = node_of(autograd::as_strided(view.base, autograd::place_in(view.base, tensor)));
+    const std::lock_guard lock(late_state_mutex());
+    if (view.writes.load(std::memory_order_relaxed) != base->writes) {
+        state.node.swap(node);
+        view.writes.store(base->writes, std::memory_order_release);
+    }
+}
+
+// The node that made the tensor.
 Edge node_of(const Tensor& tensor) {
     const std::shared_ptr<State>& state = tensor.autograd_state();
     if (state == nullptr) {
         return nullptr;
     }
     if (state->view != nullptr && state->view->is_recorded) {
-        autograd::ViewOf& view = *state->view;
-        const std::shared_ptr<State>& base = view.base.autograd_state();
-        if (base != nullptr && base->writes != view.writes) {
-            const GradMode guard(true);
-            state->node =
-                node_of(autograd::as_strided(view.base, autograd::place_in(view.base, tensor)));
-            view.writes = base->writes;
-        }
+        follow_base(tensor, *state);
     }
     return state->node;
 }
@@ -151,6 +185,7 @@ Edge gradient_edge(const Tensor& tensor) {
         return node;
     }
     State& state = state_of(tensor);
+    const std::lock_guard lock(late_state_mutex());
     Edge accumulator = state.accumulator.lock();
     if (accumulator == nullptr) {
         accumulator = make_node<AccumulateGrad>(tensor);
