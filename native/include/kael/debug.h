@@ -41,9 +41,11 @@ struct GraphOptions {
 [[nodiscard]] std::string memory_timeline_json(const MemoryTimeline& timeline);
 
 // One line for each node that a backward pass runs: its name, the shape and the L2 norm of the
-// gradient that it takes. Null switches it off. The stream must live until then; two threads that
-// walk at once interleave their lines. On from the start, to standard error, when the environment
-// variable KAEL_TRACE_BACKWARD is set. Process-wide, any thread.
+// gradient that it takes. Null switches it off. The stream must live until then. Two threads that
+// walk at once interleave their lines, each of which is one write to the stream's buffer: where
+// they do, the buffer must take two writes at once, as that of standard error does. On from the
+// start, to standard error, when the environment variable KAEL_TRACE_BACKWARD is set. Process-wide,
+// any thread.
 void set_backward_trace(std::ostream* output);
 
 } // namespace kael

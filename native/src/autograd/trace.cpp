@@ -5,8 +5,10 @@
 #include <cstdint>
 #include <cstdlib>
 #include <iostream>
+#include <iterator>
 #include <mutex>
 #include <sstream>
+#include <string>
 #include <utility>
 
 #include "autograd/detection.h"
@@ -60,10 +62,14 @@ std::atomic<std::ostream*>& trace_output() {
 TracedRun::TracedRun(const Node& node, const Tensor& taken)
     : node_(node), taken_(taken), recorder_(recorder()) {
     if (std::ostream* const output = trace_output().load()) {
-        std::ostringstream line; // one write, so that lines of several threads stay whole
+        std::ostringstream line;
         line << "backward " << node.name() << " shape=" << to_string(taken.shape())
              << " norm=" << l2_norm(taken) << '\n';
-        *output << line.str() << std::flush;
+        // Lines of several threads stay whole; and unlike <<, which resets the width of the stream,
+        // this writes nothing that they share.
+        const std::string text = line.str();
+        output->write(text.data(), std::ssize(text));
+        output->flush();
     }
     if (recorder_ != nullptr) {
         begin_ = std::chrono::steady_clock::now();

@@ -1,9 +1,14 @@
 // The debugging tools. The expected texts are those of the specification, letter by letter.
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <cstdint>
+#include <iterator>
+#include <mutex>
+#include <ostream>
 #include <sstream>
 #include <stdexcept>
+#include <streambuf>
 #include <string>
 #include <thread>
 #include <vector>
@@ -239,6 +244,50 @@ TEST(BackwardTrace, IsOffByDefault) {
     set_backward_trace(nullptr);
     sum(vector_of({1}) * 2.0).backward();
     EXPECT_EQ(stream.str(), "");
+}
+
+// Takes what several threads write at once, and tells the pieces apart.
+class SharedBuffer final : public std::streambuf {
+public:
+    [[nodiscard]] const std::vector<std::string>& pieces() const { return pieces_; }
+
+protected:
+    std::streamsize xsputn(const char* text, std::streamsize length) override {
+        const std::lock_guard lock(mutex_);
+        pieces_.emplace_back(text, static_cast<std::size_t>(length));
+        return length;
+    }
+
+private:
+    std::mutex mutex_;
+    std::vector<std::string> pieces_;
+};
+
+TEST(BackwardTrace, WritesEachLineOfSeveralThreadsAtOnce) {
+    constexpr int kThreads = 2;
+    constexpr int kRounds = 50;
+    SharedBuffer buffer;
+    std::ostream stream(&buffer);
+    constexpr std::streamsize kWidth = 80;
+    stream.width(kWidth); // which operator<< would reset, from all threads
+    set_backward_trace(&stream);
+    std::vector<std::thread> threads;
+    for (int i = 0; i < kThreads; ++i) {
+        threads.emplace_back([] {
+            for (int round = 0; round < kRounds; ++round) {
+                sum(vector_of({3})).backward();
+            }
+        });
+    }
+    for (std::thread& thread : threads) {
+        thread.join();
+    }
+    set_backward_trace(nullptr);
+    EXPECT_EQ(stream.width(), kWidth);
+    EXPECT_EQ(std::ssize(buffer.pieces()), 2 * kThreads * kRounds);
+    EXPECT_EQ(std::count(buffer.pieces().begin(), buffer.pieces().end(),
+                         "backward SumBackward shape=[] norm=1\n"),
+              kThreads * kRounds);
 }
 
 TEST(BackwardTrace, DoesNotOverflowOnLargeGradients) {
