@@ -320,6 +320,9 @@ struct LogSumExp {
 private:
     static T shift_of(T largest) { return std::isfinite(largest) ? largest : T{0}; }
     static double scaled(State state, T shift) {
+        if (state.sum == 0) { // nothing but -infinity, whose shift says nothing
+            return 0;
+        }
         return state.sum *
                std::exp(static_cast<double>(shift_of(state.largest)) - static_cast<double>(shift));
     }

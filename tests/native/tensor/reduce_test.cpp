@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include "kael/creation.h"
 #include "kael/elementwise.h"
 #include "kael/error.h"
 #include "kael/operators.h"
@@ -65,6 +66,26 @@ TEST(Reduce, JoinsPartsOfAnyCount) {
         EXPECT_EQ(values<std::uint8_t>(kael::all(x))[0], 1);
         EXPECT_EQ(values<std::int64_t>(kael::argmax(x))[0], 0);
     }
+}
+
+// A block that is -infinity has no weight, however small the elements of another one are.
+TEST(Reduce, LogsumexpJoinsBlocksOfInfinitiesWithOthers) {
+    constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    const auto of = [](double before, double after) {
+        const Tensor front = kael::full({512}, before, DType::float64);
+        const Tensor x = kael::cat({front, kael::full({512}, after, DType::float64)}, 0);
+        return values<double>(kael::logsumexp(x))[0];
+    };
+    for (const double number : {-1000.0, -1e300, 0.0, 1000.0}) {
+        EXPECT_DOUBLE_EQ(of(-kInfinity, number), number + std::log(512)) << number;
+        EXPECT_DOUBLE_EQ(of(number, -kInfinity), number + std::log(512)) << number;
+        EXPECT_EQ(of(kInfinity, number), kInfinity) << number;
+        EXPECT_EQ(of(number, kInfinity), kInfinity) << number;
+        EXPECT_TRUE(std::isnan(of(std::nan(""), number))) << number;
+    }
+    EXPECT_EQ(of(-kInfinity, -kInfinity), -kInfinity);
+    EXPECT_EQ(of(-kInfinity, kInfinity), kInfinity);
+    EXPECT_TRUE(std::isnan(of(-kInfinity, std::nan(""))));
 }
 
 TEST(Reduce, RefusesByName) {
