@@ -220,7 +220,7 @@ private:
     template <typename V>
     static V of(V x) {
         if constexpr (kAbsolute) {
-            return x < 0 ? -x : x;
+            return x <= 0 ? V{} - x : x; // 0 for -0 as well
         } else {
             return x;
         }

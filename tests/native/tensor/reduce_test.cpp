@@ -88,6 +88,17 @@ TEST(Reduce, LogsumexpJoinsBlocksOfInfinitiesWithOthers) {
     EXPECT_TRUE(std::isnan(of(-kInfinity, std::nan(""))));
 }
 
+TEST(Reduce, ANormIsNeverNegativeZero) {
+    constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    for (const std::int64_t count : {1, 7, 64, 1000}) { // alone, and in vectors
+        const Tensor x = kael::full({count}, -0.0);
+        for (const double p : {kInfinity, -kInfinity, 1.0, 2.0, 3.0}) {
+            EXPECT_FALSE(std::signbit(values<float>(kael::norm(x, p))[0])) << count << " " << p;
+        }
+        EXPECT_EQ(values<float>(kael::norm(kael::full({count}, -2.0), kInfinity))[0], 2);
+    }
+}
+
 TEST(Reduce, RefusesByName) {
     const Tensor x = counted({2, 0});
     EXPECT_EQ(message_of([&] { static_cast<void>(kael::amax(x, {{1}})); }),
