@@ -107,6 +107,12 @@ std::string make_header(const std::vector<const std::pair<std::string, Tensor>*>
     return prefix + header;
 }
 
+// The bytes of the file. Those of a bool are 0 and 1 there, while in memory any but 0 is true.
+Tensor prepared(const Tensor& tensor) {
+    return tensor.dtype() == DType::boolean ? tensor.to(DType::uint8).contiguous()
+                                            : tensor.contiguous();
+}
+
 } // namespace
 
 void write_safetensors(const std::filesystem::path& path, const NamedTensors& tensors,
@@ -117,7 +123,7 @@ void write_safetensors(const std::filesystem::path& path, const NamedTensors& te
     ReplacedFile file(path);
     file.write(std::as_bytes(std::span(header)));
     for (const auto* entry : order) {
-        const Tensor tensor = entry->second.contiguous();
+        const Tensor tensor = prepared(entry->second);
         file.write({tensor.data_ptr_raw(), static_cast<std::size_t>(tensor.nbytes())});
     }
     file.commit();

@@ -124,6 +124,25 @@ TEST(SafeTensorsWrite, ViewsAreWrittenInTheirOwnOrder) {
     EXPECT_EQ(read.data<std::int32_t>()[1], 4);
 }
 
+// In memory every byte but 0 is true, in a file 1 alone.
+TEST(SafeTensorsWrite, WritesBoolsAsZerosAndOnes) {
+    const TemporaryFolder folder;
+    const auto path = folder.path() / "f.safetensors";
+    const Tensor bools = tensor_of<std::uint8_t>({0, 2, 1, 255, 0, 128}, {2, 3}, DType::boolean);
+    write_safetensors(path, {{"b", bools}, {"turned", bools.transpose(0, 1)}}, {});
+    for (const LoadMode mode : {LoadMode::Copy, LoadMode::Mapped}) {
+        const auto loaded = read_safetensors(path, mode);
+        const auto bytes = [&](const char* name) {
+            const auto* data = loaded.find(name)->data<std::uint8_t>();
+            return std::vector<std::uint8_t>(data, data + 6);
+        };
+        EXPECT_EQ(loaded.find("b")->dtype(), DType::boolean);
+        EXPECT_EQ(bytes("b"), (std::vector<std::uint8_t>{0, 1, 1, 1, 0, 1}));
+        EXPECT_EQ(bytes("turned"), (std::vector<std::uint8_t>{0, 1, 1, 0, 1, 1}));
+    }
+    EXPECT_EQ(bools.data<std::uint8_t>()[1], 2); // untouched
+}
+
 TEST(SafeTensorsWrite, SavingOverAMappedFileLeavesTheMappingIntact) { // KB013, KB014
     const TemporaryFolder folder;
     const auto path = folder.path() / "f.safetensors";
