@@ -15,6 +15,7 @@
 #include "kael/safetensors.h"
 #include "kael/tokenizer.h"
 
+#include "base/current_operator.h"
 #include "digest.h"
 #include "fault_injection.h"
 #include "files.h"
@@ -143,6 +144,27 @@ TEST_F(Faults, OfLargeTensors) {
     expect_clean({Fault::allocation, Fault::no_memory, Fault::map_refused}, [] {
         const Tensor large = Tensor::zeros({1 << 20}, DType::float32);
         return Digest().add(large.slice(0, 0, 1)).value();
+    });
+}
+
+// Blocks that it had no memory to note are missing as a whole.
+TEST_F(Faults, OfRecordingMemory) {
+    expect_clean({Fault::allocation}, [] {
+        kael::MemoryRecording recording;
+        const auto made_by = [](const char* name) {
+            const kael::OperatorScope scope(name);
+            return Tensor::zeros({64}, DType::float32);
+        };
+        const Tensor tensors[] = {made_by("first"), made_by("second"), made_by("second"),
+                                  made_by("third"), made_by("first")};
+        const kael::MemoryTimeline timeline = recording.timeline();
+        std::int64_t of_operators = 0;
+        for (const auto& [name, bytes] : timeline.peak_by_operator) {
+            of_operators += bytes;
+        }
+        const std::int64_t noted = timeline.allocations * tensors[0].nbytes();
+        return static_cast<std::uint64_t>(timeline.live_bytes == noted &&
+                                          timeline.peak_bytes == noted && of_operators == noted);
     });
 }
 

@@ -2,8 +2,12 @@
 #include <algorithm>
 #include <chrono>
 #include <mutex>
+#include <new>
 #include <pthread.h>
+#include <string>
+#include <string_view>
 #include <unordered_map>
+#include <utility>
 
 #include "kael/error.h"
 
@@ -25,23 +29,20 @@ struct MemoryRecording::Log {
         std::size_t operation;
     };
 
+    // All that needs memory comes first: without it the allocation is lost as a whole.
     void allocated(const std::byte* block, std::int64_t bytes) {
-        const std::string name(current_operator());
-        const auto [place, is_new] = numbers.try_emplace(name, names.size());
-        if (is_new) {
-            names.push_back(name);
-            live_by_operation.push_back(0);
-        }
-        blocks[block] = {bytes, place->second};
+        const std::size_t operation = number_of(current_operator());
+        peak_by_operation.reserve(live_by_operation.size());
+        blocks[block] = {bytes, operation};
         ++allocations;
-        change(bytes, place->second);
+        change(bytes, operation);
         if (live_bytes > peak_bytes) {
             peak_bytes = live_bytes;
             peak_by_operation = live_by_operation;
         }
     }
 
-    void released(const std::byte* block) {
+    void released(const std::byte* block) noexcept {
         if (const auto found = blocks.find(block); found != blocks.end()) {
             const Block gone = found->second;
             blocks.erase(found);
@@ -49,12 +50,31 @@ struct MemoryRecording::Log {
         }
     }
 
-    void change(std::int64_t bytes, std::size_t operation) {
+    // A new operator is known by its number only when both lists have a place for it.
+    std::size_t number_of(std::string_view operation) {
+        std::string name(operation);
+        if (const auto known = numbers.find(name); known != numbers.end()) {
+            return known->second;
+        }
+        const std::size_t number = numbers.size();
+        names.resize(number + 1);
+        live_by_operation.resize(number + 1);
+        names[number] = name;
+        numbers.emplace(std::move(name), number);
+        return number;
+    }
+
+    // An event that there is no memory for is dropped.
+    void change(std::int64_t bytes, std::size_t operation) noexcept {
         live_bytes += bytes;
         live_by_operation[operation] += bytes;
-        if (static_cast<std::int64_t>(events.size()) < most_events) {
+        if (static_cast<std::int64_t>(events.size()) >= most_events) {
+            ++dropped_events;
+            return;
+        }
+        try {
             events.push_back({std::chrono::steady_clock::now(), bytes, live_bytes, operation});
-        } else {
+        } catch (const std::bad_alloc&) {
             ++dropped_events;
         }
     }
@@ -93,11 +113,7 @@ public:
     void released(const std::byte* block) noexcept override {
         const std::lock_guard lock(mutex_);
         for (MemoryRecording::Log* log : logs_) {
-            try {
-                log->released(block);
-            } catch (...) {
-                ++log->dropped_events;
-            }
+            log->released(block);
         }
     }
 
