@@ -192,6 +192,38 @@ TEST_F(CInterfaceFaults, OfNamedTensors) {
         });
 }
 
+// A name that was refused for want of memory can be added again.
+TEST_F(CInterfaceFaults, OfAddingToNamedTensors) {
+    expect_clean(kMemory, [] {
+        const std::int64_t size = 1;
+        const float number = 1;
+        TensorHandle tensor;
+        call(kael_tensor_from_bytes(KAEL_FLOAT32, &size, 1, &number, sizeof number, &tensor));
+        MapHandle map;
+        call(kael_tensor_map_create(&map));
+        kael_status failure = KAEL_OK;
+        const auto try_twice = [&](auto add) {
+            kael_status status = add();
+            if (status == KAEL_OUT_OF_MEMORY) {
+                failure = status;
+                status = add();
+            }
+            EXPECT_TRUE(status == KAEL_OK || status == KAEL_OUT_OF_MEMORY)
+                << kael_last_error_message(nullptr);
+        };
+        for (const std::string_view name : {"of the first one", "of the second one", "third"}) {
+            try_twice([&] { return kael_tensor_map_add(map, name.data(), length(name), tensor); });
+            try_twice([&] {
+                return kael_tensor_map_add_metadata(map, name.data(), length(name), "value", 5);
+            });
+        }
+        call(failure);
+        std::int64_t count = 0;
+        call(kael_tensor_map_size(map, &count));
+        return static_cast<std::uint64_t>(count);
+    });
+}
+
 TEST_F(CInterfaceFaults, OfATokenizer) {
     expect_clean(kFiles, [&] {
         TokenizerHandle tokenizer;

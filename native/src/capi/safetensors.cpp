@@ -35,10 +35,14 @@ void add(kael_tensor_map& map, std::string name, const kael::Tensor& tensor) {
             map.names.insert(entry.first);
         }
     }
-    KAEL_CHECK(!map.names.contains(name),
-               "the tensor name " << kael::in_quotes(name) << " is there already");
-    map.tensors.emplace_back(name, tensor);
-    map.names.insert(std::move(name));
+    const auto [place, is_new] = map.names.insert(name);
+    KAEL_CHECK(is_new, "the tensor name " << kael::in_quotes(name) << " is there already");
+    try {
+        map.tensors.emplace_back(std::move(name), tensor);
+    } catch (...) {
+        map.names.erase(place); // both have it, or neither
+        throw;
+    }
 }
 
 void give(const std::string& text, const char** data, int64_t* length) {
