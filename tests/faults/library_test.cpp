@@ -1,4 +1,5 @@
 // The C++ library: what reads and writes files, and what needs memory alone.
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -185,6 +186,32 @@ TEST_F(Faults, OfGenerating) {
         options.seed = 1;
         const std::int64_t ids[] = {1, 2, 3};
         return Digest().add(model.generate(ids, 3, options).tokens).value();
+    });
+}
+
+// All parameters can be written, and are what the model computes with, or none.
+TEST_F(Faults, OfMakingParametersWritable) {
+    expect_clean({Fault::allocation, Fault::no_memory}, [&] {
+        kael::gpt::GPT model = kael::gpt::GPT::from_pretrained(files_.model);
+        const auto parameters = model.parameters();
+        const auto writable = [&] {
+            return std::count_if(parameters.begin(), parameters.end(), [](const auto& parameter) {
+                return !parameter.second.storage()->is_read_only();
+            });
+        };
+        try {
+            model.make_parameters_writable();
+        } catch (...) {
+            EXPECT_EQ(writable(), 0);
+            throw;
+        }
+        EXPECT_EQ(writable(), std::ssize(parameters));
+        Tensor bias = model.weights().ln_f_bias;
+        const std::int64_t ids[] = {1, 2, 3};
+        Digest digest;
+        digest.add(model.logits(ids, 1, 3));
+        bias.mutable_data<float>()[0] += 1;
+        return digest.add(model.logits(ids, 1, 3)).value();
     });
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -86,6 +87,8 @@ public:
     // follows. What had the old address still reads the old memory. Nobody may use the storage
     // meanwhile.
     void make_writable();
+    // Each of them, or none where there is no memory for all.
+    static void make_writable(std::span<Storage* const> storages);
 
     // Counts in-place writes; every view of the storage sees the same count.
     [[nodiscard]] std::uint64_t version() const noexcept { return version_; }

@@ -29,6 +29,12 @@ public:
     Decoder(const Decoder&) = delete;
     Decoder& operator=(const Decoder&) = delete;
 
+    // Reads the float32 weights, the same numbers as before, from where they have moved to. Needs
+    // no memory.
+    void find_weights(const Config& config, const Weights& weights) {
+        model_.find_weights(config, weights, nullptr);
+    }
+
     // How many positions there are keys and values for, in the order of their ids.
     [[nodiscard]] std::int64_t position() const noexcept { return std::ssize(ids_); }
     // With how many ids of `ids` those begin.

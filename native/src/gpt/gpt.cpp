@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "kael/autograd.h"
 #include "kael/error.h"
@@ -126,13 +127,15 @@ bool GPT::parameters_may_change() const {
 
 void GPT::make_parameters_writable() {
     check_is_float32();
-    {
-        const Decoder::Use use(*decoder_);
-        for (const auto& [name, tensor] : named_weights(config_, weights_)) {
-            tensor.storage()->make_writable();
-        }
+    const Decoder::Use use(*decoder_);
+    const NamedTensors tensors = named_weights(config_, weights_);
+    std::vector<Storage*> storages;
+    storages.reserve(tensors.size());
+    for (const auto& [name, tensor] : tensors) {
+        storages.push_back(tensor.storage().get());
     }
-    decoder_ = std::make_unique<Decoder>(config_, weights_, nullptr); // which knows the addresses
+    Storage::make_writable(storages);
+    decoder_->find_weights(config_, weights_);
 }
 
 void GPT::set_dropout(double share) {

@@ -73,21 +73,27 @@ ModelView::ModelView(const Config& config, const Weights& weights, const PackedW
       activation(activation_kernel(config.activation, kernels)), vocabulary(config.vocab_size),
       positions(config.max_positions), width(config.dimension), inner(config.mlp_dimension()),
       heads(config.heads), head_dimension(config.head_dimension()),
-      epsilon(static_cast<float>(config.layer_norm_epsilon)),
-      token_embedding(data_of(weights.token_embedding)),
-      packed_token_embedding(packed == nullptr ? kernels::PackedMatrix{} : packed->embedding()),
-      position_embedding(weights.position_embedding.data<float>()),
-      ln_f_gain(weights.ln_f_weight.data<float>()), ln_f_bias(weights.ln_f_bias.data<float>()),
-      head{.depth = width,
-           .columns = vocabulary,
-           .weight = data_of(weights.head),
-           .packed = packed == nullptr ? kernels::PackedMatrix{} : packed->head(),
-           .bias = nullptr} {
-    for (std::size_t index = 0; index < weights.layers.size(); ++index) {
-        layers.push_back(layer_view(config, weights.layers[index],
-                                    packed == nullptr ? nullptr : &packed->layers()[index],
-                                    score_scale(config, static_cast<std::int64_t>(index))));
+      epsilon(static_cast<float>(config.layer_norm_epsilon)), layers(weights.layers.size()) {
+    find_weights(config, weights, packed);
+}
+
+void ModelView::find_weights(const Config& config, const Weights& weights,
+                             const PackedWeights* packed) {
+    token_embedding = data_of(weights.token_embedding);
+    packed_token_embedding = packed == nullptr ? kernels::PackedMatrix{} : packed->embedding();
+    position_embedding = weights.position_embedding.data<float>();
+    for (std::size_t index = 0; index < layers.size(); ++index) {
+        layers[index] = layer_view(config, weights.layers[index],
+                                   packed == nullptr ? nullptr : &packed->layers()[index],
+                                   score_scale(config, static_cast<std::int64_t>(index)));
     }
+    ln_f_gain = weights.ln_f_weight.data<float>();
+    ln_f_bias = weights.ln_f_bias.data<float>();
+    head = {.depth = width,
+            .columns = vocabulary,
+            .weight = data_of(weights.head),
+            .packed = packed == nullptr ? kernels::PackedMatrix{} : packed->head(),
+            .bias = nullptr};
 }
 
 std::int64_t ModelView::weights_read() const {

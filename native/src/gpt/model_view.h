@@ -37,6 +37,9 @@ struct ModelView {
     // `packed` is null for a model whose matrices are float32.
     ModelView(const Config& config, const Weights& weights, const PackedWeights* packed);
 
+    // Points to the same weights where they have moved to. Needs no memory.
+    void find_weights(const Config& config, const Weights& weights, const PackedWeights* packed);
+
     const kernels::CpuKernels& kernels;
     const kernels::PackedKernels* packed_kernels; // null for float32
     void (*activation)(float*, std::int64_t);
@@ -47,13 +50,13 @@ struct ModelView {
     std::int64_t heads;
     std::int64_t head_dimension;
     float epsilon;
-    const float* token_embedding; // null when packed
-    kernels::PackedMatrix packed_token_embedding;
-    const float* position_embedding;
+    const float* token_embedding = nullptr; // null when packed
+    kernels::PackedMatrix packed_token_embedding{};
+    const float* position_embedding = nullptr;
     std::vector<LayerView> layers;
-    const float* ln_f_gain;
-    const float* ln_f_bias;
-    LinearView head; // weight [vocabulary, width]: its rows are columns
+    const float* ln_f_gain = nullptr;
+    const float* ln_f_bias = nullptr;
+    LinearView head{}; // weight [vocabulary, width]: its rows are columns
 
     // Numbers multiplied with each position.
     [[nodiscard]] std::int64_t weights_read() const;

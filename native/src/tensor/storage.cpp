@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <memory>
+#include <vector>
 
 #include "kael/error.h"
 #include "kael/tensor.h"
@@ -34,16 +36,35 @@ std::shared_ptr<Storage> Storage::borrow(std::byte* data, std::int64_t bytes,
 }
 
 void Storage::make_writable() {
-    if (!read_only_) {
-        return;
+    Storage* const self = this;
+    make_writable({&self, 1});
+}
+
+void Storage::make_writable(std::span<Storage* const> storages) {
+    struct Release {
+        std::int64_t bytes;
+        void operator()(std::byte* block) const { process_allocator().release(block, bytes); }
+    };
+    using Block = std::unique_ptr<std::byte, Release>;
+    std::vector<Block> copies;
+    copies.reserve(storages.size());
+    for (const Storage* storage : storages) {
+        const std::int64_t bytes = storage->byte_count_;
+        copies.emplace_back(storage->read_only_ ? process_allocator().allocate(bytes) : nullptr,
+                            Release{bytes});
     }
-    std::byte* const own = process_allocator().allocate(byte_count_);
-    std::copy_n(data_, byte_count_, own);
-    data_ = own;
-    is_own_ = true;
-    read_only_ = false;
-    origin_.clear();
-    file_.reset();
+    for (std::size_t i = 0; i < storages.size(); ++i) { // from here on nothing fails
+        Storage& storage = *storages[i];
+        if (!storage.read_only_) { // also one that was moved a moment ago
+            continue;
+        }
+        std::copy_n(storage.data_, storage.byte_count_, copies[i].get());
+        storage.data_ = copies[i].release();
+        storage.is_own_ = true;
+        storage.read_only_ = false;
+        storage.origin_.clear();
+        storage.file_.reset();
+    }
 }
 
 Storage::~Storage() {
