@@ -117,7 +117,7 @@ private:
 
     // Several blocks to a row, and maybe several threads.
     void reduce_long() const {
-        const std::int64_t pieces = (rows_.length + kPiece - 1) / kPiece;
+        const std::int64_t pieces = (rows_.length - 1) / kPiece + 1;
         const std::int64_t groups = (rows_.rows + kRows - 1) / kRows;
         // bool has a vector of its own kind, which threads could not write side by side.
         struct Part {

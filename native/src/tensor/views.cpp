@@ -131,7 +131,7 @@ Tensor slice(const Tensor& x, int dimension, std::int64_t start, std::int64_t en
     const std::int64_t stride = std::min(step, std::max<std::int64_t>(size, 1));
     Shape shape = x.shape();
     Shape strides = x.strides();
-    shape[sliced] = (last - first + stride - 1) / stride;
+    shape[sliced] = first == last ? 0 : (last - first - 1) / stride + 1;
     strides[sliced] *= stride;
     return derive(x, std::move(shape), std::move(strides),
                   x.offset() + first * x.strides()[sliced]);

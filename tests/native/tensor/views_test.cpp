@@ -404,6 +404,21 @@ TEST(Views, SlicesAtTheLimitsOf64BitsDoNotOverflow) {
     EXPECT_EQ(tensor.slice(1, kMost, kMost).numel(), 0);
 }
 
+TEST(Views, SlicesOfTheLargestSizeThereIsDoNotOverflow) {
+    constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+    const Tensor x = Tensor::zeros({1}, DType::int8).expand({kMost});
+    const auto size = [&](std::int64_t start, std::int64_t end, std::int64_t step) {
+        return x.slice(0, start, end, step).size(0);
+    };
+    EXPECT_EQ(size(0, kMost, kMost), 1);
+    EXPECT_EQ(size(0, kMost, kMost - 1), 2);
+    EXPECT_EQ(size(0, kMost, 2), kMost / 2 + 1);
+    EXPECT_EQ(size(0, kMost - 1, 2), kMost / 2);
+    EXPECT_EQ(size(1, kMost, 1), kMost - 1);
+    EXPECT_EQ(size(kMost - 1, kMost, kMost), 1);
+    EXPECT_EQ(size(kMost, kMost, kMost), 0);
+}
+
 // Large enough for several threads, whose parts must meet without a gap.
 TEST(Views, ALargeTransposedTensorIsCopiedElementByElement) {
     constexpr std::int32_t kRows = 700;
