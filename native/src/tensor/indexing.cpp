@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <string>
 #include <type_traits>
 
@@ -9,6 +10,7 @@
 #include "kael/error.h"
 #include "kael/threads.h"
 
+#include "base/checked_arithmetic.h"
 #include "tensor/blocks.h"
 #include "tensor/defined.h"
 #include "tensor/dimensions.h"
@@ -195,7 +197,10 @@ Tensor cat(const std::vector<Tensor>& tensors, int dimension) {
                                                      << " differ elsewhere than in dimension "
                                                      << dimension
                                                      << ", expected equal sizes in all others");
-        shape[place] += tensor.shape()[place];
+        const std::optional<std::int64_t> size = try_add(shape[place], tensor.shape()[place]);
+        KAEL_CHECK(size.has_value(), "cat: more than 2^63 - 1 elements in dimension "
+                                         << dimension << " together, expected fewer");
+        shape[place] = *size;
         dtype = promote(dtype, tensor.dtype());
     }
     Tensor result = Tensor::empty(shape, dtype);

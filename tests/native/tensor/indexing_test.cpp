@@ -1,5 +1,7 @@
 // What the operators that put elements elsewhere refuse. Their values are compared with PyTorch's
 // by tests/py.
+#include <cstdint>
+
 #include <gtest/gtest.h>
 
 #include "kael/indexing.h"
@@ -21,6 +23,9 @@ TEST(Indexing, RefusesByName) {
         message_of([&] { static_cast<void>(kael::forward::index_add(scalar, 0, index, scalar)); }),
         "index_add: an index of shape [1] for a tensor of shape [], expected one dimension, "
         "and one or more");
+    const Tensor half = Tensor::zeros({1}, DType::boolean).expand({std::int64_t{1} << 62});
+    EXPECT_EQ(message_of([&] { static_cast<void>(kael::forward::cat({half, half}, 0)); }),
+              "cat: more than 2^63 - 1 elements in dimension 0 together, expected fewer");
 }
 
 } // namespace
