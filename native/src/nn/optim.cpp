@@ -113,6 +113,9 @@ void sgd_step(Tensor& parameter, const Tensor& gradient, Tensor& velocity,
         }
     });
     mark_written(parameter, "sgd_step");
+    if (has_momentum) {
+        mark_written(velocity, "sgd_step");
+    }
 }
 
 void adam_step(Tensor& parameter, const Tensor& gradient, Tensor& mean, Tensor& square,
@@ -165,7 +168,9 @@ void adam_step(Tensor& parameter, const Tensor& gradient, Tensor& mean, Tensor& 
             }
         });
     }
-    mark_written(parameter, "adam_step");
+    for (const Tensor& written : {parameter, mean, square}) {
+        mark_written(written, "adam_step");
+    }
 }
 
 double clip_grad_norm(const std::vector<Tensor>& gradients, double max_norm) {

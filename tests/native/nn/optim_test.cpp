@@ -59,6 +59,28 @@ TEST(AdamStep, ShrinksTheParameterWhenTheDecayIsDecoupled) {
     EXPECT_NEAR(first(parameter), 9.5, 1e-12);
 }
 
+TEST(Steps, CountAsAWriteOfAllThatTheyWrite) {
+    const Tensor gradient = vector_of({1});
+    Tensor parameter = vector_of({1});
+    Tensor velocity = vector_of({0});
+    sgd_step(parameter, gradient, velocity, {});
+    EXPECT_EQ(parameter.storage()->version(), 1U);
+    EXPECT_EQ(velocity.storage()->version(), 0U); // not used without momentum
+    sgd_step(parameter, gradient, velocity, {.momentum = 0.5});
+    EXPECT_EQ(parameter.storage()->version(), 2U);
+    EXPECT_EQ(velocity.storage()->version(), 1U);
+    EXPECT_EQ(velocity.storage()->last_writer(), "sgd_step");
+    Tensor mean = vector_of({0});
+    Tensor square = vector_of({0});
+    adam_step(parameter, gradient, mean, square, 1, {});
+    for (const Tensor& written : {mean, square}) {
+        EXPECT_EQ(written.storage()->version(), 1U);
+        EXPECT_EQ(written.storage()->last_writer(), "adam_step");
+    }
+    EXPECT_EQ(parameter.storage()->version(), 3U);
+    EXPECT_EQ(gradient.storage()->version(), 0U);
+}
+
 TEST(Steps, RefuseWhatDoesNotFit) {
     Tensor parameter = vector_of({1, 2});
     Tensor state = vector_of({0, 0});
