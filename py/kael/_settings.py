@@ -14,8 +14,9 @@ MAX_THREADS = 256
 
 
 def set_num_threads(count: int) -> None:
-    """Threads for one call into the library, 1 to 256. Results do not depend on it. Any thread; a call that
-    is running keeps the count it began with.
+    """Threads for one call into the library, 1 to 256. Results do not depend on it. Any thread, also while
+    others compute: the product or token that they are at keeps its count, and what comes next has the new
+    one.
     """
     number = _checks.integer("count", count, 1, MAX_THREADS)
     check_status(native().released.kael_set_num_threads(number))

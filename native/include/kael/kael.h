@@ -88,8 +88,8 @@ KAEL_API const char* kael_last_anomaly(int64_t* length);
 
 /*
  * Threads for one call, 1 to 256. The default is KAEL_NUM_THREADS, else the number of processors
- * the process may use. Results do not depend on it. May be called from any thread; a running call
- * keeps the count it began with.
+ * the process may use. Results do not depend on it. Any thread, also while others compute: the
+ * product or token that they are at keeps its count, and what comes next has the new one.
  */
 KAEL_API kael_status kael_set_num_threads(int32_t count);
 /* 0 when KAEL_NUM_THREADS is not such a number; kael_last_error() says so. */
