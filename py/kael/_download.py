@@ -10,6 +10,7 @@ from pathlib import Path
 
 from kael import _checks
 from kael._errors import Error, ErrorCode
+from kael._made_folder import made_folder
 
 #: The hub's repositories, by the names that people know.
 REPOSITORIES = {
@@ -48,22 +49,19 @@ def download(name: str, folder: str | os.PathLike[str]) -> None:
             "downloading needs the package huggingface_hub: pip install huggingface_hub",
             ErrorCode.UNSUPPORTED,
         ) from None
-    try:
-        target.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise Error(f"cannot make the folder {target}: {error.strerror}", ErrorCode.IO_ERROR) from None
-    _reach(constants.ENDPOINT)
-    logging.set_verbosity_error()  # type: ignore[no-untyped-call]  # it would tell of each of its tries
-    for file in _FILES:
-        try:
-            hf_hub_download(repository, file, local_dir=target)
-        except Exception as error:  # of whatever library fetches: there is no list of them
-            reason = " ".join(str(error).split()) or type(error).__name__
-            raise Error(
-                f"cannot download {file} of {repository} to {target}: {reason}", ErrorCode.IO_ERROR
-            ) from None
-        if file in _CHECKSUMS:
-            _check(target / file, _CHECKSUMS[file], repository)
+    with made_folder(target):
+        _reach(constants.ENDPOINT)
+        logging.set_verbosity_error()  # type: ignore[no-untyped-call]  # it would tell of each of its tries
+        for file in _FILES:
+            try:
+                hf_hub_download(repository, file, local_dir=target)
+            except Exception as error:  # of whatever library fetches: there is no list of them
+                reason = " ".join(str(error).split()) or type(error).__name__
+                raise Error(
+                    f"cannot download {file} of {repository} to {target}: {reason}", ErrorCode.IO_ERROR
+                ) from None
+            if file in _CHECKSUMS:
+                _check(target / file, _CHECKSUMS[file], repository)
 
 
 def _reach(endpoint: str) -> None:

@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from kael import _checks
-from kael._errors import Error, ErrorCode
+from kael._made_folder import made_folder
 from kael._replaced_file import replace_file
 from kael._safetensors import save_safetensors
 
@@ -24,17 +24,14 @@ def save_pretrained(
     """Writes ``config.json`` and ``model.safetensors``, each whole or not at all."""
     _checks.choice("dtype", dtype, _DTYPES)
     path = os.fsdecode(_checks.path("folder", folder))
-    try:
-        os.makedirs(path, exist_ok=True)
-    except OSError as error:
-        raise Error(f"cannot make the folder {path}: {error.strerror}", ErrorCode.IO_ERROR) from None
     tensors = {
         name if name.startswith("lm_head.") else f"transformer.{name}": tensor.to(dtype)
         for name, tensor in model.state_dict().items()
     }
-    save_safetensors(os.path.join(path, "model.safetensors"), tensors, {"format": "pt"})
     text = json.dumps(_config_fields(model, dtype, end_of_text), indent=2) + "\n"
-    replace_file(os.path.join(path, "config.json"), text.encode())
+    with made_folder(path):
+        save_safetensors(os.path.join(path, "model.safetensors"), tensors, {"format": "pt"})
+        replace_file(os.path.join(path, "config.json"), text.encode())
 
 
 def _config_fields(model: GPT, dtype: str, end_of_text: int | None) -> dict[str, Any]:

@@ -129,6 +129,7 @@ def test_without_a_network_it_says_so(tmp_path):
         "http://127.0.0.1:9 cannot be reached: [Errno 111] Connection refused; without a network"
         in done.stderr
     )
+    assert not (tmp_path / "model").exists()
 
 
 def test_an_address_that_is_none_is_refused(tmp_path):

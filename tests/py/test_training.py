@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import errno
 import json
 import math
@@ -20,7 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kael
-from kael import _replaced_file, training
+from kael import _pretrained, _replaced_file, training
 from kael._cli import _memory_limit, _train
 from kael.training import Evaluation, Options, Session, StepReport, Trainer, _corpus
 
@@ -62,6 +63,19 @@ def without_times(path):
 def written(folder):
     files = ("model.safetensors", "config.json", "vocab.json", "merges.txt")
     return {name: (folder / name).read_bytes() for name in files}
+
+
+@contextlib.contextmanager
+def files_of_at_most(size):
+    """As on a full disk, what is longer cannot be written."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, handler)
 
 
 # ---- Text
@@ -339,6 +353,33 @@ def test_the_model_is_written_in_the_dtype_that_was_wished(books, tmp_path, dtyp
     assert kael.GPT.from_pretrained(tmp_path).config == model.config
 
 
+def test_a_model_that_cannot_be_written_leaves_no_folder(books, tmp_path):
+    model = new_model(books)
+    (tmp_path / "there").mkdir()
+    with files_of_at_most(2000):
+        for folder in (tmp_path / "new" / "in" / "others", tmp_path / "there"):
+            with pytest.raises(kael.Error, match="File too large"):
+                model.save_pretrained(folder)
+    assert [path.name for path in tmp_path.iterdir()] == ["there"]  # which nobody made just now
+    assert not list((tmp_path / "there").iterdir())
+
+
+def test_a_model_that_is_written_in_part_keeps_its_folder(books, tmp_path, monkeypatch):
+    def fail(*_):
+        raise kael.Error("cannot write config.json", kael.ErrorCode.IO_ERROR)
+
+    monkeypatch.setattr(_pretrained, "replace_file", fail)
+    with pytest.raises(kael.Error, match=r"cannot write config.json"):
+        new_model(books).save_pretrained(tmp_path / "new")
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["model.safetensors"]
+
+
+def test_a_tokenizer_that_cannot_be_written_leaves_no_folder(books, tmp_path):
+    with files_of_at_most(100), pytest.raises(kael.Error, match=r"cannot write .*vocab.json: File too large"):
+        training.train_tokenizer([books / "text.txt"], tmp_path / "new", 300)
+    assert not (tmp_path / "new").exists()
+
+
 @pytest.mark.parametrize("dropout", [0.0, 0.2])
 @pytest.mark.parametrize("stop", range(1, 8))
 def test_a_resumed_session_writes_what_an_uninterrupted_one_does(books, tmp_path, stop, dropout):
@@ -578,15 +619,8 @@ def test_a_full_disk_leaves_the_last_checkpoint(books, tmp_path):
     session.save()
     checkpoint = tmp_path / "training" / "checkpoint.safetensors"
     before = checkpoint.read_bytes()
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    try:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (2000, limits[1]))
-        with pytest.raises(kael.Error) as caught:
-            list(session.run())
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-        signal.signal(signal.SIGXFSZ, handler)
+    with files_of_at_most(2000), pytest.raises(kael.Error) as caught:
+        list(session.run())
     assert caught.value.code == kael.ErrorCode.IO_ERROR
     assert checkpoint.read_bytes() == before
     assert sorted(path.name for path in checkpoint.parent.iterdir()) == [

@@ -140,6 +140,7 @@ def test_a_packed_model_counts_its_parameters_and_knows_its_configuration(folder
 def test_what_needs_parameters_is_refused_and_changes_nothing(folder, tmp_path_factory, dtype):
     model = kael.GPT.from_pretrained(folder, dtype=dtype)
     expected = logits(model, PROMPT)
+    refused = tmp_path_factory.mktemp("refused") / "model"
 
     def set_dropout() -> None:
         model.dropout = 0.1
@@ -150,7 +151,7 @@ def test_what_needs_parameters_is_refused_and_changes_nothing(folder, tmp_path_f
         model.state_dict,
         model.train,
         lambda: model.load_state_dict({}),
-        lambda: model.save_pretrained(tmp_path_factory.mktemp("refused")),
+        lambda: model.save_pretrained(refused),
     ):
         with pytest.raises(
             kael.Error, match=f"with the dtype {dtype}, packed .*expected one loaded with the dtype float32"
@@ -158,6 +159,7 @@ def test_what_needs_parameters_is_refused_and_changes_nothing(folder, tmp_path_f
             call()
         assert caught.value.code == kael.ErrorCode.UNSUPPORTED
     assert not model.training
+    assert not refused.exists()
     np.testing.assert_array_equal(logits(model, PROMPT), expected)
 
 

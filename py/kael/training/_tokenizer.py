@@ -8,6 +8,7 @@ from typing import Any
 
 from kael import _checks
 from kael._errors import Error, ErrorCode
+from kael._made_folder import made_folder
 from kael._replaced_file import replace_file
 from kael.training._corpus import read_text
 
@@ -54,10 +55,7 @@ def _write(tokenizer: Any, folder: str) -> None:
     model = json.loads(tokenizer.to_str())["model"]
     vocabulary = {**model["vocab"], "<|endoftext|>": len(model["vocab"])}
     merges = [merge if isinstance(merge, str) else " ".join(merge) for merge in model["merges"]]
-    try:
-        os.makedirs(folder, exist_ok=True)
-    except OSError as error:
-        raise Error(f"cannot make the folder {folder}: {error.strerror}", ErrorCode.IO_ERROR) from None
     in_order = dict(sorted(vocabulary.items(), key=lambda item: item[1]))
-    replace_file(os.path.join(folder, "vocab.json"), json.dumps(in_order, ensure_ascii=False).encode())
-    replace_file(os.path.join(folder, "merges.txt"), "\n".join(["#version: 0.2", *merges, ""]).encode())
+    with made_folder(folder):
+        replace_file(os.path.join(folder, "vocab.json"), json.dumps(in_order, ensure_ascii=False).encode())
+        replace_file(os.path.join(folder, "merges.txt"), "\n".join(["#version: 0.2", *merges, ""]).encode())
