@@ -630,6 +630,26 @@ def test_a_full_disk_leaves_the_last_checkpoint(books, tmp_path):
     list(Session.resume(tmp_path).run())
 
 
+def test_a_best_model_that_could_not_be_written_is_written_when_the_training_goes_on(
+    books, tmp_path, monkeypatch
+):
+    list(new_session(books, tmp_path / "whole").run())
+    session = new_session(books, tmp_path / "again")
+    save = kael.GPT.save_pretrained
+
+    def fail_at_the_end(model, *arguments):
+        if session.steps_done == session.options.steps:
+            raise kael.Error("cannot write model.safetensors", kael.ErrorCode.IO_ERROR)
+        save(model, *arguments)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(kael.GPT, "save_pretrained", fail_at_the_end)
+        with pytest.raises(kael.Error, match=r"cannot write model\.safetensors"):
+            list(session.run())
+    list(session.run())
+    assert written(tmp_path / "again") == written(tmp_path / "whole")
+
+
 def test_the_losses_are_drawn(books, tmp_path):
     pytest.importorskip("matplotlib", reason="the package matplotlib, which draws, is not installed")
     session = new_session(books, tmp_path)

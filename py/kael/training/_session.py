@@ -266,15 +266,15 @@ class Session:
 
     def _evaluate(self) -> Evaluation:
         loss = self._trainer.validation_loss()
-        self._looked_at = self.steps_done
         is_best = loss < self._best
-        if is_best:
-            self._best, self._looks_since_best = loss, 0
+        if is_best:  # known as the best only when it is in the folder
             self._trainer.model.save_pretrained(
                 self.folder, self._facts["dtype"], self._tokenizer.end_of_text
             )
+            self._best, self._looks_since_best = loss, 0
         else:
             self._looks_since_best += 1
+        self._looked_at = self.steps_done
         return Evaluation(self.steps_done, loss, is_best, self._sample())
 
     def _sample(self) -> str:
