@@ -218,20 +218,21 @@ class Adam(Optimizer):
     def _step(self, tensor: Tensor, gradient: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
         if not state:
             state.update(step=0, exp_avg=_zeros_like(tensor), exp_avg_sq=_zeros_like(tensor))
-        state["step"] += 1
+        step = state["step"] + 1
         apply_in_place(
             "adam_step_",
             tensor,
             gradient,
             state["exp_avg"],
             state["exp_avg_sq"],
-            state["step"],
+            step,
             float(group["lr"]),
             *map(float, group["betas"]),
             float(group["eps"]),
             float(group["weight_decay"]),
             self._decoupled,
         )
+        state["step"] = step  # only when it was taken
 
 
 class AdamW(Adam):

@@ -220,6 +220,20 @@ def test_read_only_parameters_are_named_and_can_be_made_writable():
     np.testing.assert_allclose(model([1, 2, 3]).detach().numpy(), after, atol=1e-3)
 
 
+def test_a_step_that_was_refused_does_not_count():
+    x, y = (kael.tensor([1.0, 2.0], requires_grad=True) for _ in range(2))
+    refused, fresh = kael.optim.Adam([x], lr=0.1), kael.optim.Adam([y], lr=0.1)
+    (x * x + y * y).sum().backward()
+    refused.state[0].update(step=0, exp_avg=kael.zeros(2), exp_avg_sq=kael.zeros(3))
+    with pytest.raises(kael.Error, match="adam_step: the square is"):
+        refused.step()
+    refused.state[0]["exp_avg_sq"] = kael.zeros(2)
+    for optimizer in (refused, fresh):
+        optimizer.step()
+        assert optimizer.state[0]["step"] == 1
+    assert x.tolist() == y.tolist()
+
+
 @pytest.mark.skipif(not CHECKPOINTS.is_dir(), reason=f"the recorded results are not there ({CHECKPOINTS})")
 @pytest.mark.parametrize("name", ["gpt2-bytes", "gpt2-mini", "gpt2-wide"])
 def test_five_steps_of_training_are_those_of_the_reference(name):
