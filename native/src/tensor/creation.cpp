@@ -153,8 +153,11 @@ Tensor arange(const Scalar& start, const Scalar& end, const Scalar& step,
 Tensor linspace(double start, double end, std::int64_t count, DType dtype) {
     KAEL_CHECK(count >= 0, "linspace: " << count << " numbers, expected 0 or more");
     KAEL_CHECK(dtype != DType::boolean, "linspace: the dtype bool, expected numbers");
-    // Halved, a distance of finite numbers is finite.
-    const double step = count > 1 ? (end / 2 - start / 2) / static_cast<double>(count - 1) * 2 : 0;
+    const auto steps = static_cast<double>(count - 1);
+    // Halved, a distance of finite numbers is finite; but the smallest numbers have no half.
+    const double whole =
+        std::isinf(end - start) ? (end / 2 - start / 2) / steps * 2 : (end - start) / steps;
+    const double step = count > 1 ? whole : 0;
     return generate({count}, dtype, [=](std::int64_t i) {
         // From the nearer end, so that both are exact.
         return i < (count + 1) / 2 ? start + static_cast<double>(i) * step

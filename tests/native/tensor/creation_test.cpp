@@ -65,6 +65,15 @@ TEST(Creation, LinspaceMayRunBackwardsAndStandStill) {
               (std::vector<double>{1, 0.5, 0, -0.5, -1}));
     EXPECT_EQ(values<double>(kael::linspace(2, 2, 3, DType::float64)),
               (std::vector<double>{2, 2, 2}));
+    constexpr double kLeast = std::numeric_limits<double>::denorm_min();
+    EXPECT_EQ(values<double>(kael::linspace(0, 3 * kLeast, 4, DType::float64)),
+              (std::vector<double>{0, kLeast, 2 * kLeast, 3 * kLeast}));
+    constexpr double kMost = std::numeric_limits<double>::max();
+    constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    EXPECT_EQ(values<double>(kael::linspace(-kMost, kMost, 3, DType::float64)),
+              (std::vector<double>{-kMost, 0, kMost}));
+    EXPECT_EQ(values<double>(kael::linspace(1, kInfinity, 1, DType::float64)),
+              (std::vector<double>{1}));
     EXPECT_EQ(message_of([] { static_cast<void>(kael::linspace(0, 1, -1)); }),
               "linspace: -1 numbers, expected 0 or more");
 }
