@@ -141,11 +141,13 @@ double to_shares(double* row, std::int64_t width) {
 
 // ---- GELU
 
+// Far from 0 the second term vanishes before its factors overflow.
 double gelu_tanh_slope(double x) {
     const double scale = std::numbers::sqrt2 * std::numbers::inv_sqrtpi;
-    const double tangent = std::tanh(scale * (x + 0.044715 * x * x * x));
+    const double near = std::clamp(x, -20.0, 20.0);
+    const double tangent = std::tanh(scale * (near + 0.044715 * near * near * near));
     return 0.5 * (1.0 + tangent) +
-           0.5 * x * (1.0 - tangent * tangent) * scale * (1.0 + 3.0 * 0.044715 * x * x);
+           0.5 * near * (1.0 - tangent * tangent) * scale * (1.0 + 3.0 * 0.044715 * near * near);
 }
 
 std::size_t padded(std::int64_t width) {

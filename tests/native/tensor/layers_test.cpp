@@ -1,0 +1,38 @@
+// Layers and losses at the limits of their numbers. What they compute in between is compared with
+// PyTorch by tests/py.
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tensor/layers.h"
+
+namespace {
+
+using kael::DType;
+using kael::Tensor;
+
+Tensor vector_of(const std::vector<double>& values) {
+    return Tensor::from_bytes(values.data(), static_cast<std::int64_t>(8 * values.size()),
+                              {static_cast<std::int64_t>(values.size())}, DType::float64);
+}
+
+TEST(GeluTanhGradient, FarFromZeroIsThatOfAStraightLine) {
+    constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    const Tensor x = vector_of(
+        {25, 1e19, 1e154, 1e300, kInfinity, -25, -1e19, -1e154, -1e300, -kInfinity, std::nan("")});
+    const Tensor ones = vector_of(std::vector<double>(11, 1));
+    for (const DType dtype : {DType::float32, DType::float64}) {
+        const Tensor slopes =
+            kael::forward::gelu_tanh_gradient(ones.to(dtype), x.to(dtype)).to(DType::float64);
+        for (int i = 0; i < 5; ++i) {
+            EXPECT_EQ(slopes.data<double>()[i], 1) << name(dtype) << " " << i;
+            EXPECT_NEAR(slopes.data<double>()[5 + i], 0, 1e-30) << name(dtype) << " " << i;
+        }
+        EXPECT_TRUE(std::isnan(slopes.data<double>()[10])) << name(dtype);
+    }
+}
+
+} // namespace
