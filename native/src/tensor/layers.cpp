@@ -117,16 +117,22 @@ void gradient_columns(const T* gradient, const T* x, const T* mean, const T* sca
 
 // ---- Cross-entropy
 
-// Turns a row into exp(x) / sum of exp(x), and answers the logarithm of that sum. The kernel wants
-// room up to the next multiple of 16.
-double to_shares(float* row, std::int64_t width) {
+// The logarithm of the sum of exp(x) over a row, in two parts: beside a large one the other would
+// be lost.
+struct LogSum {
+    double largest; // x
+    double rest;    // log(sum of exp(x - largest))
+};
+
+// Turns a row into exp(x) / sum of exp(x). The kernel wants room up to the next multiple of 16.
+LogSum to_shares(float* row, std::int64_t width) {
     const std::int64_t top = std::max_element(row, row + width) - row;
     const double largest = double{row[top]};
     kernels::cpu_kernels().softmax(row, width);
-    return largest - std::log(double{row[top]});
+    return {largest, -std::log(double{row[top]})};
 }
 
-double to_shares(double* row, std::int64_t width) {
+LogSum to_shares(double* row, std::int64_t width) {
     const double largest = *std::max_element(row, row + width);
     for (std::int64_t i = 0; i < width; ++i) {
         row[i] = std::exp(row[i] - largest);
@@ -136,7 +142,7 @@ double to_shares(double* row, std::int64_t width) {
     for (std::int64_t i = 0; i < width; ++i) {
         row[i] /= sum;
     }
-    return largest + std::log(sum);
+    return {largest, std::log(sum)};
 }
 
 // ---- GELU
@@ -259,8 +265,9 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets, std::int64_t i
                              if (ids[row] != ignored) {
                                  const T* const x = elements<T>(from) + row * width;
                                  std::copy(x, x + width, shares.begin());
+                                 const LogSum sum = to_shares(shares.data(), width);
                                  losses[static_cast<std::size_t>(row)] =
-                                     to_shares(shares.data(), width) - double{x[ids[row]]};
+                                     (sum.largest - double{x[ids[row]]}) + sum.rest;
                              }
                          }
                      });

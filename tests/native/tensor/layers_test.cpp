@@ -35,4 +35,16 @@ TEST(GeluTanhGradient, FarFromZeroIsThatOfAStraightLine) {
     }
 }
 
+TEST(CrossEntropy, OfLargeLogitsIsThatOfTheirDifferences) {
+    const std::vector<double> targets = {1, 0};
+    const Tensor ids = vector_of(targets).to(DType::int64);
+    for (const DType dtype : {DType::float32, DType::float64}) {
+        for (const double offset : {0.0, 1e8, 1e20, 3e38, -3e38}) {
+            const Tensor logits = vector_of({offset, offset, offset, offset}).view({2, 2});
+            const Tensor loss = kael::forward::cross_entropy(logits.to(dtype), ids, -100);
+            EXPECT_NEAR(*loss.to(DType::float64).data<double>(), std::log(2.0), 1e-7) << offset;
+        }
+    }
+}
+
 } // namespace
