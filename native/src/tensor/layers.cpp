@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <numbers>
+#include <type_traits>
 #include <vector>
 
 #include "kael/error.h"
@@ -55,21 +56,31 @@ std::int64_t rows_of(const Tensor& x) {
 
 // ---- Layer normalisation
 
+// The differences from a mean that was rounded do not sum to 0: what is left of them corrects it,
+// and the variance. Of equal elements, however large, the differences are then 0. The mean of
+// float32 needs none of that, for it is a float64.
 template <typename T>
 void normalize_row(const T* x, const T* weight, const T* bias, double epsilon, std::int64_t width,
                    T* y, T& mean, T& scale) {
     const auto count = static_cast<double>(width);
     const double center =
         reductions::sum_lanes<double>(x, width, [](T value) { return double{value}; }) / count;
-    const double variance = reductions::sum_lanes<double>(x, width,
-                                                          [center](T value) {
-                                                              const double distance =
-                                                                  double{value} - center;
-                                                              return distance * distance;
-                                                          }) /
-                            count;
-    mean = static_cast<T>(center);
-    scale = static_cast<T>(1.0 / std::sqrt(variance + epsilon));
+    double residue = 0;
+    if constexpr (std::is_same_v<T, double>) {
+        residue = reductions::sum_lanes<double>(x, width,
+                                                [center](double value) { return value - center; }) /
+                  count;
+    }
+    const double squares = reductions::sum_lanes<double>(x, width,
+                                                         [center](T value) {
+                                                             const double distance =
+                                                                 double{value} - center;
+                                                             return distance * distance;
+                                                         }) /
+                           count;
+    const double variance = squares - residue * residue;
+    mean = static_cast<T>(center + residue);
+    scale = static_cast<T>(1.0 / std::sqrt((variance < 0 ? 0 : variance) + epsilon));
     for (std::int64_t i = 0; i < width; ++i) {
         y[i] = (x[i] - mean) * scale * weight[i] + bias[i];
     }

@@ -47,4 +47,20 @@ TEST(CrossEntropy, OfLargeLogitsIsThatOfTheirDifferences) {
     }
 }
 
+TEST(LayerNorm, OfEqualElementsIsTheBias) {
+    const Tensor ones = vector_of({1, 1, 1});
+    const Tensor bias = vector_of({0.5, -2, 0});
+    for (const DType dtype : {DType::float32, DType::float64}) {
+        for (const double number : {0.1, 1e13, -1e19, 3e38, 1e-30}) {
+            const Tensor x = vector_of({number, number, number});
+            const Tensor y =
+                kael::forward::layer_norm(x.to(dtype), ones.to(dtype), bias.to(dtype), 1e-5)
+                    .result.to(DType::float64);
+            for (int i = 0; i < 3; ++i) {
+                EXPECT_EQ(y.data<double>()[i], bias.data<double>()[i]) << number;
+            }
+        }
+    }
+}
+
 } // namespace
