@@ -135,11 +135,15 @@ struct LogSum {
     double rest;    // log(sum of exp(x - largest))
 };
 
-// Turns a row into exp(x) / sum of exp(x). The kernel wants room up to the next multiple of 16.
+// Turns a row into exp(x) / sum of exp(x). The kernel wants room up to the next multiple of 16, and
+// answers zeros where all elements are -infinity.
 LogSum to_shares(float* row, std::int64_t width) {
     const std::int64_t top = std::max_element(row, row + width) - row;
     const double largest = double{row[top]};
     kernels::cpu_kernels().softmax(row, width);
+    if (largest == -std::numeric_limits<double>::infinity()) {
+        std::fill(row, row + width, std::numeric_limits<float>::quiet_NaN());
+    }
     return {largest, -std::log(double{row[top]})};
 }
 

@@ -47,6 +47,23 @@ TEST(CrossEntropy, OfLargeLogitsIsThatOfTheirDifferences) {
     }
 }
 
+TEST(CrossEntropy, OfNothingButNegativeInfinityIsNaNAndSoAreItsGradients) {
+    constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    const Tensor logits = vector_of({-kInfinity, -kInfinity, -kInfinity}).view({1, 3});
+    const Tensor ids = vector_of({0}).to(DType::int64);
+    for (const DType dtype : {DType::float32, DType::float64}) {
+        const Tensor loss = kael::forward::cross_entropy(logits.to(dtype), ids, -100);
+        EXPECT_TRUE(std::isnan(*loss.to(DType::float64).data<double>())) << name(dtype);
+        const Tensor one = vector_of({1}).to(dtype).view({});
+        const Tensor slopes =
+            kael::forward::cross_entropy_gradient(one, logits.to(dtype), ids, -100)
+                .to(DType::float64);
+        for (int i = 0; i < 3; ++i) {
+            EXPECT_TRUE(std::isnan(slopes.data<double>()[i])) << name(dtype) << " " << i;
+        }
+    }
+}
+
 TEST(LayerNorm, OfEqualElementsIsTheBias) {
     const Tensor ones = vector_of({1, 1, 1});
     const Tensor bias = vector_of({0.5, -2, 0});
