@@ -190,8 +190,8 @@ public:
     // mapped file are read-only. An error for a model that is not in float32.
     [[nodiscard]] NamedTensors parameters() const;
 
-    // Copies the parameters of a mapped file to memory that may be written, which training does.
-    // They stay the same tensors. An error for a model that is not in float32.
+    // Copies the parameters of a mapped file, all or none, to memory that may be written, which
+    // training does. They stay the same tensors. An error for a model that is not in float32.
     void make_parameters_writable();
 
     // For training: from now on logits() sets each element of the embeddings, and of what attention

@@ -570,8 +570,8 @@ KAEL_API kael_status kael_gpt_parameter_count(const kael_gpt* gpt, int64_t* coun
  * tensors. What is written into them is what the model computes with; those of a mapped file are
  * read-only. Where they can be written, now or later, generations reuse no prefix from now on. */
 KAEL_API kael_status kael_gpt_parameters(const kael_gpt* gpt, kael_tensor_map** parameters);
-/* Copies the parameters of a mapped file to memory that may be written. They stay the same tensors;
- * their `data` in kael_tensor_info changes. */
+/* Copies the parameters of a mapped file, all or none, to memory that may be written. They stay the
+ * same tensors; their `data` in kael_tensor_info changes. */
 KAEL_API kael_status kael_gpt_make_parameters_writable(kael_gpt* gpt);
 
 /* For training: from now on kael_gpt_logits sets each element of the embeddings, and of what
