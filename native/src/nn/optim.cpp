@@ -12,6 +12,7 @@
 #include "kael/threads.h"
 
 #include "kernels/cpu/kernels.h"
+#include "tensor/overlap.h"
 #include "tensor/reductions.h"
 
 namespace kael::optim {
@@ -183,6 +184,9 @@ double clip_grad_norm(const std::vector<Tensor>& gradients, double max_norm) {
     }
     const double total = std::sqrt(squares);
     if (std::isfinite(total) && total > max_norm) {
+        for (const Tensor& gradient : gradients) { // all or none
+            check_destination(gradient, "clip_grad_norm");
+        }
         for (Tensor gradient : gradients) {
             mul_(gradient, max_norm / total);
         }

@@ -131,5 +131,15 @@ TEST(ClipGradNorm, ScalesToTheLargestNorm) {
               "clip_grad_norm: the largest norm is -1, expected 0 or more");
 }
 
+TEST(ClipGradNorm, ScalesNoGradientWhereOneCannotBeWritten) {
+    const Tensor a = vector_of({3});
+    const Tensor expanded = vector_of({4}).expand({2});
+    EXPECT_EQ(message_of([&] { clip_grad_norm({a, expanded}, 1.0); }),
+              "clip_grad_norm: several elements of the tensor of shape [2] and strides [0] share "
+              "memory (it was expanded), expected a place for each: write into a clone");
+    EXPECT_EQ(first(a), 3.0);
+    EXPECT_EQ(clip_grad_norm({a, expanded}, 100.0), std::sqrt(41.0)); // nothing to write
+}
+
 } // namespace
 } // namespace kael::optim
