@@ -27,6 +27,8 @@ def copy_state(own: Mapping[str, Tensor], state: Mapping[str, Any], strict: bool
             raise Error(
                 f"the state of {name!r} has shape {list(state[name].shape)}, expected {list(own[name].shape)}"
             )
+        if own[name].is_read_only:
+            raise Error(f"the memory of {name!r} is read-only, expected memory that may be written")
     with no_grad():
         for name in common:
             own[name].copy_(state[name])

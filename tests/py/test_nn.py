@@ -236,6 +236,16 @@ def test_a_state_that_does_not_fit_changes_nothing():
     assert module.weight.tolist() == [[0.0] * 3] * 2
 
 
+def test_a_state_for_read_only_memory_changes_nothing(tmp_path):
+    kael.save_safetensors(tmp_path / "bias", {"bias": kael.zeros(2)})
+    module = nn.Linear(3, 2)
+    module.bias = nn.Parameter(kael.load_safetensors(tmp_path / "bias", mode="mapped")["bias"])
+    before = module.weight.tolist()
+    with pytest.raises(kael.Error, match="the memory of 'bias' is read-only, expected memory that may be"):
+        module.load_state_dict({"weight": kael.zeros(2, 3), "bias": kael.ones(2)})
+    assert module.weight.tolist() == before
+
+
 def test_a_module_can_be_frozen_and_thawed():
     module = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 1))
     assert module.requires_grad_(False) is module
