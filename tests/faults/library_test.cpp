@@ -189,6 +189,24 @@ TEST_F(Faults, OfGenerating) {
     });
 }
 
+// A model that could not load others keeps the weights that it has.
+TEST_F(Faults, OfLoadingOtherWeights) {
+    kael::gpt::GPT model = kael::gpt::GPT::from_pretrained(files_.model);
+    const std::int64_t ids[] = {1, 2, 3};
+    const auto result = [&] { return Digest().add(model.logits(ids, 1, 3)).value(); };
+    const std::uint64_t expected = result();
+    expect_clean({Fault::allocation, Fault::open_refused, Fault::size_refused, Fault::map_refused},
+                 [&] {
+                     try {
+                         model.load_weights(files_.model / "model.safetensors");
+                     } catch (...) {
+                         EXPECT_EQ(result(), expected);
+                         throw;
+                     }
+                     return result();
+                 });
+}
+
 // All parameters can be written, and are what the model computes with, or none.
 TEST_F(Faults, OfMakingParametersWritable) {
     expect_clean({Fault::allocation, Fault::no_memory}, [&] {
