@@ -246,6 +246,27 @@ def test_a_state_for_read_only_memory_changes_nothing(tmp_path):
     assert module.weight.tolist() == before
 
 
+def test_a_frozen_module_stays_so_in_another_dtype():
+    module = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 1))
+    next(module.children()).requires_grad_(False)
+    module.to("float64")
+    assert [parameter.requires_grad for parameter in module.parameters()] == [False, False, True, True]
+    assert {parameter.dtype for parameter in module.parameters()} == {"float64"}
+
+
+def test_a_module_has_no_parameters_of_integers():
+    class Scaled(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("scale", kael.ones(1))
+            self.inner = nn.Linear(2, 3)
+
+    module = Scaled()
+    with pytest.raises(kael.Error, match="dtype is 'int64', expected "):
+        module.to("int64")
+    assert module.scale.dtype == "float32"
+
+
 def test_a_module_can_be_frozen_and_thawed():
     module = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 1))
     assert module.requires_grad_(False) is module

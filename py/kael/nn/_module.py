@@ -10,6 +10,8 @@ from kael._errors import Error
 from kael._state import copy_state
 from kael._tensor import Tensor
 
+_FLOATS = ("float32", "float64", "float16", "bfloat16")
+
 
 def Parameter(data: Tensor, requires_grad: bool = True) -> Tensor:  # as in PyTorch
     """The tensor as a leaf that requires a gradient: what a module takes for a parameter of its own."""
@@ -163,19 +165,20 @@ class Module:
             tensor.grad = None
 
     def to(self, dtype: str) -> Self:
-        """Replaces parameters and buffers of floats by copies of another float dtype. An optimizer that has
-        the former ones must be made anew.
+        """Replaces parameters and buffers of floats by copies of another float dtype, which require gradients
+        where the former ones did. An optimizer that has the former ones must be made anew.
         """
+        _checks.choice("dtype", dtype, _FLOATS)
+        tables = [
+            module.__dict__[table] for module in self.modules() for table in ("_parameters", "_buffers")
+        ]
         copies: dict[int, Tensor] = {}
-        for module in self.modules():
-            for table in ("_parameters", "_buffers"):
-                tensors = module.__dict__[table]
-                for key, tensor in tensors.items():
-                    if tensor.dtype in ("float32", "float64", "float16", "bfloat16"):
-                        if id(tensor) not in copies:
-                            copy = tensor.detach().to(dtype)
-                            copies[id(tensor)] = copy.requires_grad_(table == "_parameters")
-                        tensors[key] = copies[id(tensor)]
+        for tensors in tables:
+            for tensor in tensors.values():
+                if tensor.dtype in _FLOATS and id(tensor) not in copies:
+                    copies[id(tensor)] = tensor.detach().to(dtype).requires_grad_(tensor.requires_grad)
+        for tensors in tables:  # once all of them are there
+            tensors.update({key: copies.get(id(tensor), tensor) for key, tensor in tensors.items()})
         return self
 
     def extra_repr(self) -> str:
