@@ -61,11 +61,30 @@ def test_what_is_no_such_file_is_named(tmp_path, array):
         kael.data.read_idx_images(3)
 
 
-def test_a_file_that_unpacks_to_too_much_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("kael.data._idx._MOST_BYTES", 1000)
+def test_a_packed_file_with_a_wrong_byte_anywhere_is_an_error_or_the_same_images(tmp_path):
+    array = np.arange(3 * 40 * 50, dtype=np.uint32).astype(np.uint8).reshape(3, 40, 50)
     path = tmp_path / "images"
-    path.write_bytes(gzip.compress(bytes(1001)))
-    with pytest.raises(kael.Error, match=f"{path} unpacks to more than 1000 bytes") as refused:
+    packed = gzip.compress(images_file(array))
+    refusals = set()
+    for place in range(len(packed)):
+        for wrong in (0x01, 0xFF):
+            path.write_bytes(packed[:place] + bytes([packed[place] ^ wrong]) + packed[place + 1 :])
+            try:
+                np.testing.assert_array_equal(kael.data.read_idx_images(path).numpy(), array)
+            except kael.Error as error:
+                refusals.add((error.code, str(path) in error.message))
+    assert refusals == {(kael.ErrorCode.INVALID_FILE, True)}
+
+
+@pytest.mark.parametrize(("pack", "does"), [(bytes, "has"), (gzip.compress, "unpacks to")])
+def test_a_file_that_is_too_much_is_refused(tmp_path, monkeypatch, pack, does):
+    path = tmp_path / "images"
+    content = images_file(np.zeros((1, 1, 1000), np.uint8))
+    path.write_bytes(pack(content))
+    monkeypatch.setattr("kael.data._idx._MOST_BYTES", len(content))
+    assert kael.data.read_idx_images(path).shape == (1, 1, 1000)
+    monkeypatch.setattr("kael.data._idx._MOST_BYTES", len(content) - 1)
+    with pytest.raises(kael.Error, match=f"{path} {does} more than 1015 bytes") as refused:
         kael.data.read_idx_images(path)
     assert refused.value.code == kael.ErrorCode.INVALID_FILE
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import zlib
 from typing import Any
 
 from kael import _checks
@@ -13,8 +14,8 @@ from kael._tensor import Tensor
 
 Path = str | bytes | os.PathLike[Any]
 
-# More than any data set of this kind, and less than would exhaust a machine: a packed file may unpack to
-# anything.
+# More than any data set of this kind, and less than would exhaust a machine: a file may be of any size, and
+# a packed one unpack to anything.
 _MOST_BYTES = 4 * 2**30
 
 
@@ -45,16 +46,15 @@ def _content(path: str) -> bytes:
         with open(path, "rb") as file:
             packed = file.read(2) == b"\x1f\x8b"
             file.seek(0)
-            if not packed:
-                return file.read(_MOST_BYTES)
-            with gzip.open(file) as unpacked:
+            with gzip.open(file) if packed else file as unpacked:
                 content = unpacked.read(_MOST_BYTES + 1)
     except FileNotFoundError:
         raise Error(f"there is no file {path}", ErrorCode.NOT_FOUND) from None
-    except (gzip.BadGzipFile, EOFError) as error:
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise Error(f"{path} is a damaged gzip file: {error}", ErrorCode.INVALID_FILE) from None
     except OSError as error:
         raise Error(f"cannot read {path}: {error.strerror or error}", ErrorCode.IO_ERROR) from None
     if len(content) > _MOST_BYTES:
-        raise Error(f"{path} unpacks to more than {_MOST_BYTES} bytes", ErrorCode.INVALID_FILE)
+        does = "unpacks to" if packed else "has"
+        raise Error(f"{path} {does} more than {_MOST_BYTES} bytes", ErrorCode.INVALID_FILE)
     return content
