@@ -136,15 +136,15 @@ class Paced:
 
     def __init__(self):
         self._turns = threading.Semaphore(0)
-        self.is_asked = False
+        self.awaits = None  # the index of the token that waits for its turn
 
     def step(self, tokens=1):
         for _ in range(tokens):
             self._turns.release()
 
     def generate(self, prompt, max_tokens, temperature, top_k, on_token):
-        self.is_asked = True
         for index in range(max_tokens):
+            self.awaits = index
             if not self._turns.acquire(timeout=30) or not on_token(ord("a") + index % 26):
                 return
 

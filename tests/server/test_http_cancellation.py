@@ -125,7 +125,7 @@ def test_a_generation_ends_at_the_token_after_the_client_left(serve):
     server = serve(model)
     client = server.begin(max_tokens=100)
     model.step(3)
-    wait_for(lambda: server.received == 3)
+    wait_for(lambda: server.received == 3 and model.awaits == 3)
     client.close()
     wait_for(lambda: server.counts() == {"cancelled": 1})
     model.step()

@@ -194,7 +194,7 @@ def test_the_time_to_the_first_token_counts_from_the_arrival(serve):
     clients.append(server.begin(max_tokens=1))
     wait_for(lambda: server.sample("kael_requests_waiting") == 1)
     arrived = time.monotonic()
-    wait_for(lambda: model.is_asked)  # the first has been encoded, and the second has waited for it
+    wait_for(lambda: model.awaits == 0)  # the first has been encoded, and the second has waited for it
     waited = time.monotonic() - arrived
     model.step(2)
     assert [read_response(client).status for client in clients] == [200, 200]

@@ -67,7 +67,7 @@ def test_a_kept_connection_is_refused_while_the_server_drains(serve):  # B064, B
     kept.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
     assert read_response(kept, "GET").status == 200
     model.step()
-    wait_for(lambda: server.received == 1)
+    wait_for(lambda: server.received == 1 and model.awaits == 1)
     thread = close_in_background(server)
     wait_for(server.generator.shutting_down.is_set)
     kept.sendall(b"GET /ready HTTP/1.1\r\nHost: x\r\n\r\n")
